@@ -1,0 +1,1 @@
+"""The pure state machine: definitions, expressions, decisions, in-memory store."""

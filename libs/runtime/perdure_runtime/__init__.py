@@ -1,0 +1,1 @@
+"""Chassis of every service: config, lifecycle, rpc, telemetry, errors, clock, backoff, fail points."""

@@ -1,0 +1,1 @@
+"""Client, handlers and command line of Perdure."""

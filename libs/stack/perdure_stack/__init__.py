@@ -1,0 +1,1 @@
+"""Embedded PostgreSQL and Valkey and a supervisor of the six services, for development and tests."""

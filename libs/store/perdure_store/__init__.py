@@ -1,0 +1,1 @@
+"""PostgreSQL: named SQL, migration runner, event application, queries."""

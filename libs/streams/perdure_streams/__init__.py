@@ -1,0 +1,1 @@
+"""Redis Streams: names, producer, consumer group, announcements."""

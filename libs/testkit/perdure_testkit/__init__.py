@@ -1,0 +1,1 @@
+"""Factories, providers, receivers and faults for tests; never imported by runtime code."""

@@ -1,0 +1,1 @@
+"""The only writer of run state and of the catalogue."""

@@ -1,0 +1,1 @@
+"""The doors from outside: checks, limits, reads; owns no state."""

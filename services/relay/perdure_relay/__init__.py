@@ -1,0 +1,1 @@
+"""Moves ready outbox rows to Redis, fairly and boundedly."""

@@ -1,0 +1,1 @@
+"""Finds what stopped moving and sends it as events; makes partitions."""

@@ -1,0 +1,1 @@
+"""Finds due timers and sends them as events."""

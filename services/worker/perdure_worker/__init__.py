@@ -1,0 +1,1 @@
+"""Executes steps under leases; has no database credentials."""
