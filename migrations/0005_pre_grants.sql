@@ -1,0 +1,22 @@
+-- Who may do what. The worker has no role: it has no business here.
+DO $$
+BEGIN
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper', current_database());
+END
+$$;
+GRANT USAGE ON SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper;
+GRANT SELECT ON ALL TABLES IN SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper;
+
+GRANT INSERT ON workflows, workflow_nodes, runs, run_tags, steps, attempts, effects, history, start_keys, outbox, timers TO perdure_coordinator;
+GRANT UPDATE ON runs, steps, effects, start_keys, outbox, timers TO perdure_coordinator;
+GRANT DELETE ON outbox, timers, start_keys TO perdure_coordinator;
+
+GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
+GRANT UPDATE (next_try, tries) ON timers TO perdure_timer;
+GRANT INSERT, UPDATE, DELETE ON leaders TO perdure_relay, perdure_timer, perdure_sweeper;
+
+-- The sweeper makes the months ahead; the function runs as the schema's owner, who owns the partitions.
+ALTER FUNCTION ensure_month(date) SECURITY DEFINER SET search_path = public;
+REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
+GRANT DELETE ON start_keys TO perdure_sweeper;
