@@ -1,0 +1,120 @@
+# Needs git, make and Python 3.11 or newer with venv; everything else is installed below .venv and .perdure.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules
+
+PYTHON ?=
+HELM ?= .perdure/tools/helm
+# Parallel test processes; two cores are fullest with three, since tests wait for servers.
+TEST_WORKERS ?= 3
+
+BIN := .venv/bin
+UV := .perdure/uv/bin/uv
+STAMPS := .perdure/stamps
+CHART := deploy/helm/perdure
+PROTOS := $(shell find proto -name '*.proto')
+MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
+PYTHON_ROOTS := $(wildcard libs services tools tests examples)
+
+# ---- set up
+
+.PHONY: help setup generate
+help: ## Print this list.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMPS)/contracts ## Install the tools and every member, generate the contracts; fast when nothing changed.
+
+generate: $(STAMPS)/sync ## Generate libs/contracts from proto/, whether or not it changed.
+	@$(BIN)/python tools/generate_contracts.py && touch $(STAMPS)/contracts
+
+$(STAMPS)/uv: tools/bootstrap_uv.sh tools/uv-requirements.txt
+	@echo "setup: uv" && mkdir -p $(STAMPS) && tools/bootstrap_uv.sh .perdure/uv $(PYTHON) && touch $@
+
+$(STAMPS)/sync: $(STAMPS)/uv uv.lock pyproject.toml $(MEMBERS)
+	@echo "setup: packages of uv.lock" \
+		&& UV_PYTHON_DOWNLOADS=never $(UV) sync --quiet --frozen --python .perdure/uv/bin/python && touch $@
+
+$(STAMPS)/contracts: $(STAMPS)/sync $(PROTOS) buf.yaml buf.gen.yaml tools/generate_contracts.py tools/protoc_gen_grpc_python.py
+	@echo "setup: contracts" && $(BIN)/python tools/generate_contracts.py && touch $@
+
+.perdure/tools/helm: tools/fetch_helm.py | $(STAMPS)/sync
+	@echo "setup: helm" && $(BIN)/python tools/fetch_helm.py
+
+# ---- check
+
+CHECKS := format lint types imports buf-lint fail-point-lint code-rules helm-lint helm-render docs-check
+
+.PHONY: check format proto $(CHECKS)
+check: setup $(HELM) ## Run every check: format, lint, types, imports, protos, own lints, chart, docs.
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
+
+format: setup ## Fail on code that `make fix` would reformat.
+	@$(BIN)/ruff format --check --quiet $(PYTHON_ROOTS) && echo "format: ok"
+
+lint: setup ## Run ruff's rules.
+	@$(BIN)/ruff check --quiet $(PYTHON_ROOTS) && echo "lint: ok"
+
+types: setup ## Run mypy, strict, on everything.
+	@$(BIN)/mypy $(PYTHON_ROOTS)
+
+imports: setup ## Check who may import whom.
+	@$(BIN)/lint-imports --no-timing
+
+buf-lint: setup ## Lint the protos.
+	@$(BIN)/buf lint && $(BIN)/buf format --diff --exit-code proto && echo "buf-lint: ok"
+
+fail-point-lint: setup ## Check that every commit, stream command and RPC send goes through a fail point.
+	@$(BIN)/python -m tools.lint_fail_points
+
+code-rules: setup ## Check the pure machine, sleepless tests and the length of files.
+	@$(BIN)/python -m tools.lint_code_rules
+
+helm-lint: setup $(HELM) ## Lint the chart.
+	@$(HELM) lint --strict --quiet $(CHART) --values $(CHART)/ci/minimal-values.yaml && echo "helm-lint: ok"
+
+helm-render: setup $(HELM) ## Render the chart with each ci/ values file and validate the manifests offline.
+	@$(BIN)/python -m tools.render_chart --helm $(HELM)
+
+docs-check: setup ## Check that each folder has its README and each relative link its target.
+	@$(BIN)/python -m tools.lint_docs
+
+.PHONY: fix proto-breaking
+fix: setup ## Reformat code and protos, apply ruff's safe repairs.
+	@$(BIN)/ruff format $(PYTHON_ROOTS); $(BIN)/ruff check --fix $(PYTHON_ROOTS); $(BIN)/buf format --write proto
+
+proto: generate buf-lint ## Generate and lint the protos.
+
+proto-breaking: setup ## Compare the protos with those of the newest tag.
+	@$(BIN)/python -m tools.proto_breaking
+
+# ---- test
+
+.PHONY: test test-all bench ci
+test: setup $(HELM) ## Run the tests, without those marked long.
+	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not long" $(ARGS)
+
+test-all: setup $(HELM) ## Run all tests.
+	@$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
+
+bench: setup ## Print chained and dispatched steps a second.
+	@$(BIN)/python tests/bench/bench.py $(ARGS)
+
+ci: ## What continuous integration runs: check, then test.
+	@$(MAKE) --no-print-directory check
+	@$(MAKE) --no-print-directory test
+
+# ---- run
+
+.PHONY: demo up down clean
+demo: setup ## Run the demo workflow through six services on an embedded PostgreSQL and Valkey.
+	@$(BIN)/python examples/demo_follow_up/demo.py
+
+up: setup ## Start the same stack and keep it running until Ctrl-C.
+	@$(BIN)/perdure dev
+
+down: ## Stop a stack that was left running.
+	@if [ -x $(BIN)/perdure ]; then $(BIN)/perdure dev --stop; fi
+
+clean: down ## Remove all that was installed, generated or stored here.
+	rm -rf .venv .perdure .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find libs/contracts/perdure_contracts -mindepth 1 ! -name py.typed -delete
