@@ -1,1 +1,1 @@
-"""Chassis of every service: config, lifecycle, rpc, telemetry, errors, clock, backoff, fail points."""
+"""Chassis of every service; import its modules, the package itself imports nothing."""

@@ -1,0 +1,100 @@
+"""Settings that several services share, as groups that a service's config class inherits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perdure_runtime.config import Config, setting
+from perdure_runtime.errors import FieldViolation
+
+MAX_PORT = 65535
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServiceConfig(Config):
+    """What every service has; each sets a default `ops_port` of its own."""
+
+    host: str = setting("127.0.0.1", help="Address that the service's ports listen on.")
+    ops_port: int = setting(
+        0, min=0, max=MAX_PORT, help="Port of /livez, /readyz and /metrics; 0 takes a free one."
+    )
+    log_format: str = setting(
+        "auto",
+        choices=("auto", "json", "console"),
+        help="Form of log lines; auto is console on a terminal and json elsewhere.",
+    )
+    log_level: str = setting(
+        "info", choices=("debug", "info", "warning", "error"), help="Least level that is logged."
+    )
+    otlp_endpoint: str = setting(
+        "", help="OTLP gRPC endpoint for traces, such as http://collector:4317; empty is off."
+    )
+    trace_ratio: float = setting(
+        1.0, min=0.0, max=1.0, help="Share of runs that are traced when an endpoint is set."
+    )
+    drain_seconds: float = setting(
+        25.0,
+        min=0.0,
+        max=3600.0,
+        unit="seconds",
+        help="Longest time that work in flight may take to finish after SIGTERM.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrpcConfig(Config):
+    """For services with a gRPC port; each sets a default `grpc_port` of its own."""
+
+    grpc_port: int = setting(
+        0, min=0, max=MAX_PORT, help="Port of the gRPC server; 0 takes a free one."
+    )
+    grpc_reflection: bool = setting(
+        True, help="Whether the gRPC server describes its services to tools."
+    )
+    grpc_max_concurrent_rpcs: int = setting(
+        2000, min=1, unit="calls", help="Calls that are served at once; more are refused."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DatabaseConfig(Config):
+    """For services that use PostgreSQL."""
+
+    database_url: str = setting(
+        secret=True, help="postgresql:// URL of the database; may go through a pooler."
+    )
+    database_direct_url: str = setting(
+        "",
+        secret=True,
+        help="postgresql:// URL that reaches the server itself, for LISTEN and migrations; "
+        "empty takes PERDURE_DATABASE_URL.",
+    )
+
+    @property
+    def direct_url(self) -> str:
+        """The URL for LISTEN and migrations."""
+        return self.database_direct_url or self.database_url
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse URLs of another kind of server, without printing them."""
+        yield from super().problems()
+        for name in ("database_url", "database_direct_url"):
+            url = getattr(self, name)
+            if url and not url.startswith(("postgresql://", "postgres://")):
+                yield FieldViolation(name, "must start with postgresql://")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RedisConfig(Config):
+    """For services that use Redis or Valkey."""
+
+    redis_url: str = setting(
+        secret=True, help="redis://, rediss:// or unix:// URL of Redis or Valkey."
+    )
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse URLs of another kind of server, without printing them."""
+        yield from super().problems()
+        if not self.redis_url.startswith(("redis://", "rediss://", "unix://")):
+            yield FieldViolation("redis_url", "must start with redis://, rediss:// or unix://")
