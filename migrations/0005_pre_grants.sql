@@ -12,7 +12,6 @@ GRANT UPDATE ON runs, steps, effects, start_keys, outbox, timers TO perdure_coor
 GRANT DELETE ON outbox, timers, start_keys TO perdure_coordinator;
 
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
-GRANT UPDATE (next_try, tries) ON timers TO perdure_timer;
 GRANT INSERT, UPDATE, DELETE ON leaders TO perdure_relay, perdure_timer, perdure_sweeper;
 
 -- The sweeper makes the months ahead; the function runs as the schema's owner, who owns the partitions.
