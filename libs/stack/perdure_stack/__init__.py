@@ -1,1 +1,1 @@
-"""Embedded PostgreSQL and Valkey and a supervisor of the six services, for development and tests."""
+"""Embedded PostgreSQL and Valkey and a supervisor of the six services, for dev and tests."""

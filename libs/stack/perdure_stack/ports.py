@@ -1,0 +1,39 @@
+"""Loopback TCP ports: which are free, and one that is."""
+
+import socket
+
+LOOPBACK = "127.0.0.1"
+
+
+def _bind(port: int) -> int:
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Servers set this too: without it the remains of closed connections look like a listener.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        probe.bind((LOOPBACK, port))
+        bound: int = probe.getsockname()[1]
+        return bound
+
+
+def port_is_free(port: int) -> bool:
+    """Tell whether a server could listen on ``port`` of the loopback address now."""
+    try:
+        _bind(port)
+    except OSError:
+        return False
+    return True
+
+
+def free_port() -> int:
+    """Return a loopback port that nobody listens on now.
+
+    It is not reserved: whoever starts a server on it must cope with losing a race for it.
+    """
+    return _bind(0)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ``count`` different free loopback ports."""
+    found: dict[int, None] = {}
+    while len(found) < count:
+        found[free_port()] = None
+    return list(found)
