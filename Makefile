@@ -58,7 +58,7 @@ types: setup ## Run mypy, strict, on everything.
 	@$(BIN)/mypy $(PYTHON_ROOTS)
 
 imports: setup ## Check who may import whom.
-	@$(BIN)/lint-imports --no-timing
+	@$(BIN)/lint-imports --no-logo
 
 buf-lint: setup ## Lint the protos.
 	@$(BIN)/buf lint && $(BIN)/buf format --diff --exit-code proto && echo "buf-lint: ok"

@@ -1,0 +1,29 @@
+"""The docs lint asks for a README where a folder needs one and follows relative links."""
+
+from pathlib import Path
+
+from tools.lint_docs import broken_links, missing_readmes
+
+
+def test_members_kinds_and_top_folders_need_a_readme() -> None:
+    paths = ["libs/store/x.py", "services/relay/README.md", "tests/unit/a/test_x.py", "tools/x.py"]
+    found = [finding.path for finding in missing_readmes(paths)]
+    assert found == ["libs/store", "tests", "tests/unit", "tools"]
+
+
+def test_hidden_folders_and_deep_folders_need_none() -> None:
+    assert list(missing_readmes([".ci/run", "Makefile"])) == []
+    assert len(list(missing_readmes(["migrations/README.md", "migrations/a/b.sql"]))) == 0
+
+
+def test_a_link_that_leads_nowhere_is_found_with_its_line(tmp_path: Path) -> None:
+    (tmp_path / "there.md").write_text("x")
+    text = "[a](there.md#part) [b](https://example.org/x) [c](#here)\n\n[d](gone.md)\n"
+    found = list(broken_links("page.md", text, tmp_path))
+    assert [(finding.line, finding.message) for finding in found] == [
+        (3, "links to gone.md, which is not there")
+    ]
+
+
+def test_code_blocks_hold_no_links(tmp_path: Path) -> None:
+    assert list(broken_links("page.md", "```\n[d](gone.md)\n```\n", tmp_path)) == []
