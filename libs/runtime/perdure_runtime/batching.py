@@ -1,0 +1,110 @@
+"""While one batch is in flight the next one gathers: group commit, for any batched call.
+
+Nothing waits for company: an item that finds nobody in flight goes at the next turn of the loop,
+with all that came in the same turn. Under load a batch is what gathered while the last one was
+away, so latency stays near one call and calls do not grow in number with the items.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Generic, TypeVar
+
+from perdure_runtime.errors import Internal, Reason, Unavailable
+
+Item = TypeVar("Item")
+Answer = TypeVar("Answer")
+
+
+class Batcher(Generic[Item, Answer]):
+    """Sends items in batches, one batch at a time, and gives each submitter its own answer.
+
+    `send` takes 1 to `max_items` items and returns one answer per item, in order. With `weigh`, a
+    batch also stops growing before its weights sum to more than `max_weight`; a heavier item goes
+    alone. Whatever `send` raises is raised by every `submit` of that batch; nothing is retried.
+    """
+
+    def __init__(
+        self,
+        send: Callable[[list[Item]], Awaitable[Sequence[Answer]]],
+        max_items: int,
+        *,
+        weigh: Callable[[Item], int] | None = None,
+        max_weight: int = 0,
+    ) -> None:
+        self._send = send
+        self._max_items = max_items
+        self._weigh = weigh
+        self._max_weight = max_weight
+        self._gathered: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
+        self._running: asyncio.Task[None] | None = None
+        self._open = False
+
+    async def start(self) -> None:
+        """Take items from now on; starting twice is harmless."""
+        self._open = True
+
+    async def stop(self) -> None:
+        """Take no more items and wait until every one that was taken is answered."""
+        self._open = False
+        if self._running is not None:
+            await asyncio.shield(self._running)
+
+    async def submit(self, item: Item) -> Answer:
+        """Send one item with whatever gathers beside it and return its answer.
+
+        An item whose submitter is cancelled before it was sent is not sent.
+        Raises what `send` raised, or Unavailable, DRAINING, when not started or stopped.
+        """
+        if not self._open:
+            raise Unavailable("takes no more items", reason=Reason.DRAINING)
+        waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._gathered.append((item, waiter))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run())
+        return await waiter
+
+    async def _run(self) -> None:
+        try:
+            while batch := self._take():
+                await self._send_batch(batch)
+        finally:
+            self._running = None
+
+    def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
+        batch: list[tuple[Item, asyncio.Future[Answer]]] = []
+        weight = 0
+        while self._gathered and len(batch) < self._max_items:
+            item, waiter = self._gathered[0]
+            if not waiter.done():
+                weight += self._weigh(item) if self._weigh else 0
+                if batch and weight > self._max_weight:
+                    break
+                batch.append((item, waiter))
+            self._gathered.popleft()
+        return batch
+
+    async def _send_batch(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
+        items = [item for item, _ in batch]
+        # Every way in which the call can end becomes a value here, so that none ends the loop.
+        (outcome,) = await asyncio.gather(self._send(items), return_exceptions=True)
+        answers = _answers_or_failure(outcome, len(batch))
+        for place, (_, waiter) in enumerate(batch):
+            if waiter.done():
+                continue
+            if isinstance(answers, BaseException):
+                waiter.set_exception(answers)
+            else:
+                waiter.set_result(answers[place])
+
+
+def _answers_or_failure(
+    outcome: Sequence[Answer] | BaseException, expected: int
+) -> Sequence[Answer] | BaseException:
+    if isinstance(outcome, asyncio.CancelledError):
+        return Unavailable("the call was cancelled", reason=Reason.CALL_CANCELLED)
+    if isinstance(outcome, BaseException) or len(outcome) == expected:
+        return outcome
+    return Internal(f"{len(outcome)} answers to {expected} items", reason=Reason.INTERNAL)
