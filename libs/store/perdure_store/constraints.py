@@ -1,0 +1,119 @@
+"""What the violation of each named constraint means, in one place.
+
+Partitions carry their parent's constraint and index names with `_YYYYMM` appended (`ensure_month`
+sees to that), so a name is looked up without that ending.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from perdure_runtime.errors import (
+    Aborted,
+    AlreadyExists,
+    FieldViolation,
+    Internal,
+    InvalidArgument,
+    PerdureError,
+    Reason,
+)
+
+_PARTITION_ENDING = re.compile(r"_\d{6}$")
+
+
+def _lost_race(constraint: str) -> PerdureError:
+    """Somebody wrote the row first: what is there now decides, so read again."""
+    return Aborted(
+        f"another change came first ({constraint})",
+        reason=Reason.RETRY,
+        metadata={"constraint": constraint},
+    )
+
+
+def _fault(constraint: str) -> PerdureError:
+    """The machine never asks for such a row."""
+    return Internal(
+        f"the database refused a row that breaks {constraint}",
+        reason=Reason.INTERNAL,
+        metadata={"constraint": constraint},
+    )
+
+
+def _version_exists(constraint: str) -> PerdureError:
+    return AlreadyExists(
+        "this version of the workflow is published; publish a change as a new version",
+        reason=Reason.VERSION_EXISTS,
+        metadata={"constraint": constraint},
+    )
+
+
+def _invalid(field: str, description: str) -> Callable[[str], PerdureError]:
+    def make(constraint: str) -> PerdureError:
+        return InvalidArgument(
+            f"{field} {description}",
+            metadata={"constraint": constraint},
+            violations=[FieldViolation(field, description)],
+        )
+
+    return make
+
+
+CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
+    {
+        "orgs_pkey": _lost_race,
+        "orgs_org_not_empty": _invalid("org", "must not be empty"),
+        "lanes_pkey": _lost_race,
+        "lanes_lane_plain": _invalid("lane", "must be a letter, then letters, digits, _ or -"),
+        "lanes_shards_range": _invalid("shards", "must lie between 1 and 256"),
+        "lanes_positive": _invalid("lane", "has a limit or duration that is not positive"),
+        "workflows_pkey": _fault,
+        "workflows_version_unique": _version_exists,
+        "workflows_immutable": _version_exists,
+        "workflows_org_known": _invalid("org", "does not exist"),
+        "workflows_version_positive": _invalid("version", "must be positive"),
+        "workflows_digest_length": _fault,
+        "workflow_nodes_pkey": _fault,
+        "workflow_nodes_workflow_known": _fault,
+        "leaders_pkey": _lost_race,
+        "runs_pkey": _lost_race,
+        "runs_priority_range": _invalid("priority", "must lie between -100 and 100"),
+        "runs_start_key_length": _invalid("start_key", "must have 1 to 200 characters"),
+        "runs_ended_when_final": _fault,
+        "runs_output_when_completed": _fault,
+        "run_tags_pkey": _lost_race,
+        "steps_pkey": _lost_race,
+        "steps_one_activation": _lost_race,
+        "steps_running_has_lease": _fault,
+        "steps_try_when_running": _fault,
+        "steps_queue_named": _fault,
+        "steps_ended_when_final": _fault,
+        "steps_output_when_completed": _fault,
+        "attempts_pkey": _lost_race,
+        "attempts_outcome_known": _fault,
+        "effects_pkey": _lost_race,
+        "effects_kind_known": _fault,
+        "effects_calls_positive": _fault,
+        "effects_settled_has_time": _fault,
+        "history_pkey": _lost_race,
+        "months_pkey": _lost_race,
+        "months_first_day": _fault,
+        "start_keys_pkey": _lost_race,
+        "outbox_pkey": _fault,
+        "outbox_one_per_step": _lost_race,
+        "outbox_slot_range": _fault,
+        "outbox_sent_has_entry": _fault,
+        "timers_pkey": _fault,
+        "timers_kind_known": _fault,
+        "timers_internal_kinds": _fault,
+        "timers_step_kinds": _fault,
+        "timers_one_per_step": _lost_race,
+    }
+)
+"""Constraint or unique index, without a partition's ending, to what its violation means."""
+
+
+def violation(constraint: str) -> PerdureError:
+    """Return the error that the violation of `constraint` means; Internal for one not listed."""
+    return CONSTRAINTS.get(_PARTITION_ENDING.sub("", constraint), _fault)(constraint)
