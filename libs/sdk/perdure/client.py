@@ -1,0 +1,248 @@
+"""The client of Perdure: publish workflows, start runs, look at them, wait for them, stop them."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from google.protobuf.timestamp_pb2 import Timestamp
+from perdure_contracts.v1 import (
+    run_pb2,
+    run_service_pb2,
+    run_service_pb2_grpc,
+    system_service_pb2,
+    system_service_pb2_grpc,
+    workflow_pb2,
+    workflow_service_pb2,
+    workflow_service_pb2_grpc,
+)
+
+from perdure.address import find_address
+from perdure.client_transport import Transport, pause_before
+from perdure.errors import PerdureUnavailable
+from perdure.payload import to_payload
+
+DEFAULT_TIMEOUT = 30.0
+"""Deadline of a call with its repeats, seconds."""
+
+DEFAULT_ATTEMPTS = 5
+"""How often a call is sent at most."""
+
+
+class Client:
+    """A connection to Perdure, for one event loop; use it as an async context manager.
+
+        async with Client() as client:
+            started = await client.start_run("order", {"id": 7}, start_key="order-7")
+            run = await client.wait_run(started.run_id)
+
+    Without an address it takes `PERDURE_ADDRESS`, then the dev stack of this folder or one above,
+    then 127.0.0.1:7400. Every method raises `PerdureApiError` when the call is refused, and
+    `PerdureUnavailable`, a kind of it, when nobody answered in `timeout` seconds or `attempts`
+    tries.
+    """
+
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        timeout: float = DEFAULT_TIMEOUT,
+        attempts: int = DEFAULT_ATTEMPTS,
+    ) -> None:
+        self.address = find_address(address, os.environ, Path.cwd())
+        self._transport = Transport(self.address, timeout=timeout, attempts=attempts)
+        channel = self._transport.channel
+        self._workflows = workflow_service_pb2_grpc.WorkflowServiceStub(channel)
+        self._runs = run_service_pb2_grpc.RunServiceStub(channel)
+        self._system = system_service_pb2_grpc.SystemServiceStub(channel)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connection; calls in flight are cancelled."""
+        await self._transport.close()
+
+    async def publish_workflow(
+        self, document: str | bytes
+    ) -> workflow_service_pb2.PublishWorkflowResponse:
+        """Publish a YAML or JSON document as the next version of its name.
+
+        The content of the latest version gives that version back, with `created` false. A document
+        with problems raises DEFINITION_INVALID with all of them in `fields`.
+        """
+        request = workflow_service_pb2.PublishWorkflowRequest(document=_encoded(document))
+        return await self._transport.call(self._workflows.PublishWorkflow, request)
+
+    async def validate_workflow(
+        self, document: str | bytes
+    ) -> workflow_service_pb2.ValidateWorkflowResponse:
+        """Check a document as publishing would, without storing it."""
+        request = workflow_service_pb2.ValidateWorkflowRequest(document=_encoded(document))
+        return await self._transport.call(self._workflows.ValidateWorkflow, request)
+
+    async def get_workflow(self, name: str, version: int = 0) -> workflow_pb2.Workflow:
+        """Read one version with its document; version 0 is the latest."""
+        request = workflow_service_pb2.GetWorkflowRequest(name=name, version=version)
+        answer = await self._transport.call(self._workflows.GetWorkflow, request)
+        return answer.workflow
+
+    async def list_workflows(self, name: str = "") -> AsyncGenerator[workflow_pb2.Workflow, None]:
+        """Yield all versions of `name`, newest first; without a name the latest of every name."""
+        request = workflow_service_pb2.ListWorkflowsRequest(name=name)
+        while True:
+            page = await self._transport.call(self._workflows.ListWorkflows, request)
+            for workflow in page.workflows:
+                yield workflow
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def start_run(
+        self,
+        workflow: str,
+        input: object = None,  # noqa: A002 - the name that the API and the definitions use
+        *,
+        version: int = 0,
+        start_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> run_service_pb2.StartRunResponse:
+        """Start a run and return its id; version 0 is the latest.
+
+        `input` is a value, or bytes that are JSON already; None is `{}`. The same request under the
+        same `start_key` gives the first run back, `created` false; another request under it raises
+        RUN_ALREADY_STARTED with that run's id in `metadata`. Without a key this call makes one for
+        its own repeats, so that a lost answer never starts a second run.
+        """
+        request = run_service_pb2.StartRunRequest(
+            workflow=workflow,
+            version=version,
+            input=b"" if input is None else to_payload(input),
+            start_key=str(uuid.uuid4()) if start_key is None else start_key,
+            tags=tags or {},
+            priority=priority,
+        )
+        return await self._transport.call(self._runs.StartRun, request)
+
+    async def get_run(self, run_id: str) -> run_pb2.Run:
+        """Read one run with its steps, attempts and effects."""
+        request = run_service_pb2.GetRunRequest(run_id=run_id)
+        return (await self._transport.call(self._runs.GetRun, request)).run
+
+    async def list_runs(
+        self,
+        *,
+        workflow: str = "",
+        status: run_pb2.RunStatus.ValueType = run_pb2.RUN_STATUS_UNSPECIFIED,
+        tags: Mapping[str, str] | None = None,
+        created_from: datetime | None = None,
+        created_before: datetime | None = None,
+        page_size: int = 0,
+    ) -> AsyncGenerator[run_pb2.Run, None]:
+        """Yield runs, newest first, without payloads and steps; a filter left out matches all.
+
+        A run matches `tags` if it has all of them. `page_size` is how many one call fetches.
+        """
+        request = run_service_pb2.ListRunsRequest(
+            workflow=workflow,
+            status=status,
+            tags=tags or {},
+            created_from=_timestamp(created_from),
+            created_before=_timestamp(created_before),
+            page_size=page_size,
+        )
+        while True:
+            page = await self._transport.call(self._runs.ListRuns, request)
+            for run in page.runs:
+                yield run
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def history(self, run_id: str) -> AsyncGenerator[run_pb2.HistoryEvent, None]:
+        """Yield what happened in a run so far, oldest first."""
+        request = run_service_pb2.GetRunHistoryRequest(run_id=run_id)
+        while True:
+            page = await self._transport.call(self._runs.GetRunHistory, request)
+            for event in page.events:
+                yield event
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def watch_run(self, run_id: str) -> AsyncGenerator[run_pb2.Run, None]:
+        """Yield the run as it is now, then whenever it changed, the last time when it has ended.
+
+        Payloads of its steps are left out. Broken connections are made again.
+        """
+        request = run_service_pb2.WatchRunRequest(run_id=run_id)
+        failures = 0
+        while True:
+            try:
+                stream = self._transport.stream(self._runs.WatchRun, request)
+                async with aclosing(stream) as answers:
+                    async for answer in answers:
+                        failures, request.after_revision = 0, answer.run.revision
+                        yield answer.run
+                        if has_ended(answer.run):
+                            return
+                await asyncio.sleep(pause_before(1, None))
+            except PerdureUnavailable as failure:
+                failures += 1
+                seen = request.after_revision > 0
+                await self._transport.pause_after(failure, failures, seen=seen)
+
+    async def wait_run(self, run_id: str, timeout: float | None = None) -> run_pb2.Run:
+        """Wait until a run has ended and return it; raises TimeoutError after `timeout` seconds."""
+        async with asyncio.timeout(timeout):
+            async with aclosing(self.watch_run(run_id)) as changes:
+                async for run in changes:
+                    if has_ended(run):
+                        return run
+        raise AssertionError("a watch ends with the run")
+
+    async def cancel_run(self, run_id: str, reason: str = "") -> run_service_pb2.CancelRunResponse:
+        """Close a run at once; `changed` is false if it had been cancelled before.
+
+        Raises RUN_CLOSED if it ended otherwise.
+        """
+        request = run_service_pb2.CancelRunRequest(run_id=run_id, reason=reason)
+        return await self._transport.call(self._runs.CancelRun, request)
+
+    async def diagnose(self, max_findings: int = 0) -> system_service_pb2.DiagnoseResponse:
+        """Ask what has stopped without an error; 0 takes at most 100 findings of each check."""
+        request = system_service_pb2.DiagnoseRequest(max_findings=max_findings)
+        return await self._transport.call(self._system.Diagnose, request)
+
+
+def has_ended(run: run_pb2.Run) -> bool:
+    """Tell whether a run is in a final state."""
+    return run.status not in (run_pb2.RUN_STATUS_UNSPECIFIED, run_pb2.RUN_STATUS_RUNNING)
+
+
+def _encoded(document: str | bytes) -> bytes:
+    return document.encode() if isinstance(document, str) else document
+
+
+def _timestamp(instant: datetime | None) -> Timestamp | None:
+    if instant is None:
+        return None
+    timestamp = Timestamp()
+    timestamp.FromDatetime(instant)
+    return timestamp

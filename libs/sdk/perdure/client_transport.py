@@ -1,0 +1,104 @@
+"""The channel to ingest, and the one place that sends: deadline, retries, errors."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import AsyncGenerator
+from typing import TypeVar
+
+import grpc
+
+from perdure.errors import PerdureUnavailable, from_rpc_error
+
+MAX_MESSAGE_BYTES = 80 * 1024 * 1024
+"""Largest answer taken; ingest names the payloads of a larger one in an error of its own (F091)."""
+
+FIRST_PAUSE = 0.1
+"""Longest pause before the first repeat, seconds; it doubles from one repeat to the next."""
+
+LONGEST_PAUSE = 5.0
+"""Longest pause between two repeats, seconds."""
+
+WATCH_ATTEMPTS = 20
+"""Repeats in a row of a stream that had been answered before: about a minute without a server."""
+
+STREAM_SECONDS = 300.0
+"""Deadline of one stream; ingest ends it long before, and asks to come back."""
+
+RequestT = TypeVar("RequestT")
+ResponseT = TypeVar("ResponseT")
+
+_OPTIONS = (
+    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 5000),
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.lb_policy_name", "round_robin"),
+)
+
+
+class Transport:
+    """A channel to `address`; calls end within `timeout` seconds and are tried `attempts` times.
+
+    Only an answer that says "not now" is repeated. Every call of the API is safe to repeat, because
+    starts carry a key.
+    """
+
+    def __init__(self, address: str, *, timeout: float, attempts: int) -> None:
+        self.channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        self._timeout = timeout
+        self._attempts = attempts
+
+    async def close(self) -> None:
+        """Close the channel; calls in flight are cancelled."""
+        await self.channel.close()
+
+    async def call(
+        self, method: grpc.aio.UnaryUnaryMultiCallable[RequestT, ResponseT], request: RequestT
+    ) -> ResponseT:
+        """Send one request. Raises PerdureApiError."""
+        deadline = time.monotonic() + self._timeout
+        failures = 0
+        while True:
+            try:
+                return await method(request, timeout=max(deadline - time.monotonic(), 0.0))
+            except grpc.aio.AioRpcError as error:
+                failure = from_rpc_error(error)
+            failures += 1
+            pause = pause_before(failures, failure.retry_after)
+            is_repeatable = isinstance(failure, PerdureUnavailable) and failures < self._attempts
+            if not is_repeatable or time.monotonic() + pause >= deadline:
+                raise failure
+            await asyncio.sleep(pause)
+
+    async def stream(
+        self, method: grpc.aio.UnaryStreamMultiCallable[RequestT, ResponseT], request: RequestT
+    ) -> AsyncGenerator[ResponseT, None]:
+        """Send one request and yield its answers until the server ends the stream.
+
+        Raises PerdureApiError; what to do about a broken stream is the caller's to decide.
+        """
+        call = method(request, timeout=STREAM_SECONDS)
+        try:
+            async for answer in call:
+                yield answer
+        except grpc.aio.AioRpcError as error:
+            raise from_rpc_error(error) from error
+        finally:
+            call.cancel()
+
+    async def pause_after(self, failure: PerdureUnavailable, failures: int, *, seen: bool) -> None:
+        """Wait before a broken stream is opened again; raise `failure` if that was tried enough."""
+        if failures >= (WATCH_ATTEMPTS if seen else self._attempts):
+            raise failure
+        await asyncio.sleep(pause_before(failures, failure.retry_after))
+
+
+def pause_before(failures: int, retry_after: float | None) -> float:
+    """Return the seconds to wait after so many failures: full jitter, or what the server asked."""
+    if retry_after is not None:
+        return retry_after
+    return random.uniform(0, min(FIRST_PAUSE * 2.0 ** (failures - 1), LONGEST_PAUSE))

@@ -1,0 +1,19 @@
+"""Values to JSON bytes. Bytes are taken as JSON that stands already and are sent as they are."""
+
+from __future__ import annotations
+
+import json
+
+
+def to_payload(value: object) -> bytes:
+    """Return `value` as JSON in UTF-8; integers of any size stay exact.
+
+    Raises TypeError for what JSON cannot hold and ValueError for NaN and infinities.
+    """
+    if isinstance(value, bytes):
+        return value
+    try:
+        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+    except UnicodeEncodeError:
+        # A lone surrogate has no UTF-8, but it has a JSON escape.
+        return json.dumps(value, allow_nan=False).encode()
