@@ -1,0 +1,35 @@
+{{/* The PERDURE_* variables of one service; call with root and service. */}}
+{{- define "perdure.environment" -}}
+{{- $root := .root }}
+{{- $service := .service }}
+{{- $values := $root.Values }}
+- {name: PERDURE_HOST, value: "0.0.0.0"}
+- {name: PERDURE_OPS_PORT, value: {{ $service.facts.ops | quote }}}
+{{- if $service.facts.grpc }}
+- {name: PERDURE_GRPC_PORT, value: {{ $service.facts.grpc | quote }}}
+{{- end }}
+- {name: PERDURE_DRAIN_SECONDS, value: {{ $service.settings.drainSeconds | quote }}}
+- {name: PERDURE_LOG_FORMAT, value: {{ $values.telemetry.logFormat | quote }}}
+- {name: PERDURE_LOG_LEVEL, value: {{ $values.telemetry.logLevel | quote }}}
+{{- with $values.telemetry.otlpEndpoint }}
+- {name: PERDURE_OTLP_ENDPOINT, value: {{ . | quote }}}
+{{- end }}
+{{- if $service.facts.coordinator }}
+{{- $coordinator := index (include "perdure.facts" $root | fromYaml) "coordinator" }}
+- name: PERDURE_COORDINATOR_ADDRESS
+  value: {{ printf "dns:///%s-coordinator-headless.%s.svc:%v" (include "perdure.fullname" $root) $root.Release.Namespace $coordinator.grpc | quote }}
+{{- end }}
+{{- if $service.facts.database }}
+{{- $secret := required "database.existingSecret: name of the secret with the database URLs" $values.database.existingSecret }}
+{{ include "perdure.secretEnv" (dict "variable" "PERDURE_DATABASE_URL" "secret" $secret "key" (index $values.database.keys $service.name)) }}
+{{- with index $values.database.directKeys $service.name }}
+{{ include "perdure.secretEnv" (dict "variable" "PERDURE_DATABASE_DIRECT_URL" "secret" $secret "key" .) }}
+{{- end }}
+{{- end }}
+{{- if $service.facts.redis }}
+{{ include "perdure.secretEnv" (dict "variable" "PERDURE_REDIS_URL" "secret" (required "redis.existingSecret: name of the secret with the Redis URL" $values.redis.existingSecret) "key" $values.redis.key) }}
+{{- end }}
+{{- with $service.settings.extraEnv }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
