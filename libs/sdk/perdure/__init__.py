@@ -14,21 +14,34 @@ from perdure_contracts.v1.workflow_pb2 import DefinitionProblem, Workflow
 
 from perdure.client import Client, has_ended
 from perdure.errors import FieldProblem, PerdureApiError, PerdureUnavailable
+from perdure.handler_context import Cancellation, HandlerContext
+from perdure.handler_errors import HandlerError, Permanent, RateLimited, Retryable, Unauthorised
+from perdure.handlers import Handler, Handlers, RawJson
 
 __all__ = [
     "Attempt",
+    "Cancellation",
     "Client",
     "DefinitionProblem",
     "Effect",
     "FieldProblem",
+    "Handler",
+    "HandlerContext",
+    "HandlerError",
+    "Handlers",
     "HistoryEvent",
     "PerdureApiError",
     "PerdureUnavailable",
+    "Permanent",
+    "RateLimited",
+    "RawJson",
+    "Retryable",
     "Run",
     "RunError",
     "RunStatus",
     "Step",
     "StepStatus",
+    "Unauthorised",
     "Workflow",
     "has_ended",
 ]

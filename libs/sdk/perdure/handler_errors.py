@@ -1,0 +1,64 @@
+"""What a handler raises to say how its try failed; the workflow's `retry` decides what follows.
+
+HandlerError         (abstract)
+├── Retryable        it may go well next time                       class `retryable`
+├── RateLimited      the other side wants fewer calls               class `rate_limited`
+├── Unauthorised     the credentials must be repaired by a person   class `authorisation`
+└── Permanent        another try cannot go better                   class `permanent`
+
+Any other exception counts as `Retryable` with the exception's class name as its code.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+
+class HandlerError(Exception):
+    """Base of what a handler raises on purpose.
+
+    `code` is the stable name that definitions match on, in capitals such as `NO_SUCH_CUSTOMER`;
+    `message` is for people; `details` is any value that JSON can hold.
+    """
+
+    error_class: ClassVar[str] = "retryable"
+    retry_after: float | None = None
+
+    def __init__(self, code: str, message: str = "", *, details: Any = None) -> None:
+        self.code = code
+        self.message = message
+        self.details = details
+        super().__init__(f"{code}: {message}" if message else code)
+
+
+class Retryable(HandlerError):
+    """It may go well next time, at the earliest after `retry_after` seconds if given."""
+
+    def __init__(
+        self,
+        code: str,
+        message: str = "",
+        *,
+        retry_after: float | None = None,
+        details: Any = None,
+    ) -> None:
+        super().__init__(code, message, details=details)
+        self.retry_after = retry_after
+
+
+class RateLimited(Retryable):
+    """The other side wants fewer calls; `retry_after` seconds are what it asked for."""
+
+    error_class = "rate_limited"
+
+
+class Unauthorised(HandlerError):
+    """The credentials were refused; a person must repair them."""
+
+    error_class = "authorisation"
+
+
+class Permanent(HandlerError):
+    """Another try cannot go better."""
+
+    error_class = "permanent"
