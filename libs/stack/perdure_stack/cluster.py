@@ -1,22 +1,18 @@
 """The files of a PostgreSQL cluster: making one, refusing a wrong one, clearing after a crash."""
 
-import asyncio
 import os
 import shutil
-import time
 from collections.abc import Mapping
 from pathlib import Path
-
-import psutil
 
 from perdure_stack.account import Account
 from perdure_stack.errors import StackError
 from perdure_stack.home import own_directory
 from perdure_stack.process import ChildProcess
+from perdure_stack.readiness import run_to_success
 
 SUPERUSER = "postgres"
 INITDB_TIMEOUT = 120.0  # seconds
-BACKENDS_TIMEOUT = 10.0  # seconds that processes of a killed server get to notice its end
 PID_FILE = "postmaster.pid"
 PORT_LINE = 3  # of the pid file, counted from 0
 
@@ -38,11 +34,7 @@ async def initialise(
         directory=home,
         account=account,
     )
-    child.start()
-    code = await child.wait(INITDB_TIMEOUT)
-    if code != 0:
-        reason = f"initdb ended with status {code}"
-        raise StackError.did_not_start("PostgreSQL", reason, log, child.log_tail())
+    await run_to_success("initdb", child, INITDB_TIMEOUT)
     draft.rename(home / "data")
 
 
@@ -54,11 +46,18 @@ def _initdb_command(programs: Path, data: Path, *, durable: bool) -> list[str]:
     return command if durable else [*command, "--no-sync"]
 
 
-def write_settings(data: Path, settings: Mapping[str, str]) -> None:
-    """Write ``settings`` as the whole of the cluster's postgresql.conf."""
+def write_settings(home: Path, settings: Mapping[str, str]) -> Path:
+    """Write ``settings`` as the whole configuration of the home's cluster; return the file.
+
+    It stands beside the data: inside, whoever rules the server could make it a link and so let
+    root write to any file.
+    """
     quoted = ((name, value.replace("'", "''")) for name, value in settings.items())
     text = "".join(f"{name} = '{value}'\n" for name, value in quoted)
-    (data / "postgresql.conf").write_text(text, encoding="utf-8")
+    file = home / "postgresql.conf"
+    file.write_text(text, encoding="utf-8")
+    file.chmod(0o644)
+    return file
 
 
 def refuse_foreign(data: Path, account: Account | None) -> None:
@@ -91,34 +90,13 @@ def recorded_port(data: Path) -> int | None:
     """Return the port in the pid file that a server left or holds, or None without one."""
     record = data / PID_FILE
     lines = record.read_text(encoding="utf-8").splitlines() if record.exists() else []
-    return int(lines[PORT_LINE]) if len(lines) > PORT_LINE else None
+    port = lines[PORT_LINE].strip() if len(lines) > PORT_LINE else ""
+    return int(port) if port.isdecimal() else None
 
 
-async def clear_stale_pid(data: Path) -> None:
-    """Remove the pid file of a dead server, once no process of that server is left.
+def remove_stale_pid(data: Path) -> None:
+    """Remove the pid file of a server that is gone.
 
     PostgreSQL itself refuses to start when the number in that file is some process's today.
-    Raises StackError when processes stay: then the server is not dead.
     """
-    deadline = time.monotonic() + BACKENDS_TIMEOUT
-    while processes := await asyncio.to_thread(_processes_in, data):
-        if time.monotonic() > deadline:
-            raise StackError(
-                "another PostgreSQL that does not answer uses the data directory",
-                f"{data}, process {processes[0]}",
-                f"end that process (kill -QUIT {processes[0]}) and start again",
-            )
-        await asyncio.sleep(0.05)
     (data / PID_FILE).unlink(missing_ok=True)
-
-
-def _processes_in(data: Path) -> list[int]:
-    """Every process of PostgreSQL works in the data directory of its cluster."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.cwd() == str(data):
-                found.append(process.pid)
-        except psutil.Error:
-            continue
-    return sorted(found)

@@ -3,6 +3,7 @@
 ``StackError`` says what is wrong, where, and what to do about it, on three lines.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Self
@@ -34,11 +35,20 @@ class StackError(Exception):
         )
 
     @classmethod
-    def did_not_start(cls, owner: str, reason: str, log: Path, tail: Sequence[str]) -> Self:
+    def failed(cls, owner: str, reason: str, log: Path, tail: Sequence[str]) -> Self:
         """Build the error of a process that ended or stayed unready; ``tail`` is its last log."""
         said = "".join(f"\n  | {line}" for line in tail) or " (it logged nothing)"
         return cls(
-            f"{owner} did not start: {reason}",
+            f"{owner} failed: {reason}",
             str(log),
             f"read the log and put right what it names; its last lines:{said}",
+        )
+
+    @classmethod
+    def module_missing(cls, module: str) -> Self:
+        """Build the error of a part of Perdure that this Python environment does not have."""
+        return cls(
+            f"the module {module} is not installed in this environment",
+            sys.executable,
+            "run `make setup` and use the Python below .venv",
         )

@@ -5,6 +5,7 @@ judged by connecting to it: the pid file of a killed server names a number that 
 """
 
 import asyncio
+import contextlib
 import shutil
 import signal
 import tempfile
@@ -20,6 +21,7 @@ from perdure_stack import cluster
 from perdure_stack.account import open_temporary_root
 from perdure_stack.errors import StackError
 from perdure_stack.home import own_directory
+from perdure_stack.occupants import wait_until_vacant
 from perdure_stack.ports import LOOPBACK
 from perdure_stack.programs import postgres_major, postgres_programs
 from perdure_stack.server import START_TIMEOUT, EmbeddedServer
@@ -96,7 +98,8 @@ class EmbeddedPostgres(EmbeddedServer):
         await super().kill()
         while alive := [backend for backend in backends if _lives(backend)]:
             for backend in alive:
-                backend.kill()
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    backend.kill()
             await asyncio.sleep(KILL_INTERVAL)
 
     async def _prepare(self, home: Path) -> None:
@@ -108,7 +111,8 @@ class EmbeddedPostgres(EmbeddedServer):
         cluster.refuse_foreign(data, self._account)
         cluster.refuse_other_major(data, postgres_major())
         await self._refuse_live_server(home)
-        await cluster.clear_stale_pid(data)
+        await wait_until_vacant(self.name, data)
+        cluster.remove_stale_pid(data)
 
     async def _refuse_live_server(self, home: Path) -> None:
         port = cluster.recorded_port(home / "data")
@@ -127,8 +131,9 @@ class EmbeddedPostgres(EmbeddedServer):
             "unix_socket_directories": str(self._sockets(home)),
             **self._settings,
         }
-        cluster.write_settings(home / "data", settings)
-        return [str(postgres_programs(self._account) / "postgres"), "-D", str(home / "data")]
+        file = cluster.write_settings(home, settings)
+        program = postgres_programs(self._account) / "postgres"
+        return [str(program), "-D", str(home / "data"), "-c", f"config_file={file}"]
 
     def _sockets(self, home: Path) -> Path:
         place = home / "sockets"

@@ -37,7 +37,7 @@ class EmbeddedServer(ABC):
         durable: bool = True,
         start_timeout: float = START_TIMEOUT,
     ) -> None:
-        self.directory = directory
+        self.directory = directory.absolute()
         self.durable = durable
         self._port = port
         self._start_timeout = start_timeout
@@ -112,7 +112,7 @@ class EmbeddedServer(ABC):
         return self.directory / "server.log"
 
     async def _start_on_some_port(self, home: Path) -> None:
-        for _ in range(PORT_TRIES - 1):
+        for _ in range(PORT_TRIES):
             port = free_port()
             try:
                 await self._start_on(home, port)

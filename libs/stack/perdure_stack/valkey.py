@@ -9,6 +9,7 @@ import redis.asyncio as redis
 from redis.exceptions import RedisError
 
 from perdure_stack.home import own_directory
+from perdure_stack.occupants import wait_until_vacant
 from perdure_stack.ports import LOOPBACK
 from perdure_stack.programs import valkey_program
 from perdure_stack.server import START_TIMEOUT, EmbeddedServer
@@ -48,7 +49,8 @@ class EmbeddedValkey(EmbeddedServer):
         await self.start()
 
     async def _prepare(self, home: Path) -> None:
-        own_directory(home / "data", self._account)
+        data = own_directory(home / "data", self._account)
+        await wait_until_vacant(self.name, data)
 
     def _command(self, home: Path, port: int) -> list[str]:
         command = [str(valkey_program(self._account)), "--bind", LOOPBACK, "--port", str(port)]
