@@ -1,0 +1,165 @@
+-- What is read for people and programs outside, never for a decision. Each org sees its own rows.
+-- Every query on a partitioned table names a run id or bounds of run ids, so that months are pruned.
+
+-- name: run_snapshots
+-- Reads whole runs that are past a revision, each as of one snapshot; payloads of steps up to a total size.
+SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
+       r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent,
+       total.payload_bytes,
+       ARRAY(
+           SELECT ROW (
+               s.step, s.node, s.scope, s.kind, s.status::text, s.lane, s.owner, s.failures, s.losses,
+               s.fence, CASE WHEN s.status = 'running' THEN s.worker END,
+               CASE WHEN total.payload_bytes <= $4::bigint THEN s.input END,
+               CASE WHEN total.payload_bytes <= $4::bigint THEN s.output END,
+               s.error, s.created_at, s.started_at, s.ended_at,
+               (SELECT min(t.due_at) FROM timers AS t WHERE t.run_id = s.run_id AND t.step = s.step)
+           )
+             FROM steps AS s WHERE s.run_id = r.run_id ORDER BY s.step
+       ) AS steps,
+       ARRAY(
+           SELECT ROW (a.step, a.fence, a.worker, a.outcome, a.error, a.started_at, a.ended_at)
+             FROM attempts AS a WHERE a.run_id = r.run_id ORDER BY a.step, a.fence
+       ) AS attempts,
+       ARRAY(
+           SELECT ROW (e.key, e.step, e.kind, e.status::text, e.calls, e.begun_at, e.settled_at)
+             FROM effects AS e WHERE e.run_id = r.run_id ORDER BY e.begun_at, e.key
+       ) AS effects
+  FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS wanted (org, run_id, revision)
+  JOIN runs AS r ON r.run_id = wanted.run_id AND r.org = wanted.org AND r.revision > wanted.revision
+ CROSS JOIN LATERAL (
+       SELECT CASE WHEN $4::bigint > 0 THEN (
+                  SELECT coalesce(sum(coalesce(octet_length(s.input), 0) + coalesce(octet_length(s.output), 0)
+                                      + coalesce(octet_length(s.error), 0)), 0)
+                    FROM steps AS s WHERE s.run_id = r.run_id
+              ) END AS payload_bytes
+       ) AS total
+ WHERE r.run_id = ANY ($2::uuid[]);
+
+-- name: run_exists
+-- Tells whether the org has a run.
+SELECT EXISTS (SELECT FROM runs WHERE run_id = $2 AND org = $1);
+
+-- name: list_runs
+-- Lists runs newest first below a run id; the bounds prune months, the instants decide.
+SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.error, r.start_key,
+       r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent
+  FROM runs AS r
+ WHERE r.org = $1
+   AND r.run_id < LEAST($2::uuid, uuid7_floor($6::timestamptz))
+   AND r.run_id >= coalesce(uuid7_floor($5::timestamptz), '00000000-0000-0000-0000-000000000000')
+   AND ($3::text IS NULL OR r.workflow = $3)
+   AND ($4::run_status IS NULL OR r.status = $4)
+   AND ($7::timestamptz IS NULL OR r.created_at >= $7)
+   AND ($8::timestamptz IS NULL OR r.created_at < $8)
+   AND (cardinality($9::text[]) = 0 OR r.run_id IN (
+           SELECT g.run_id FROM run_tags AS g WHERE g.org = $1 AND g.key = ($9)[1] AND g.value = ($10::text[])[1]
+       ))
+   AND NOT EXISTS (
+           SELECT FROM unnest($9::text[], $10::text[]) AS wanted (key, value)
+            WHERE NOT EXISTS (
+                      SELECT FROM run_tags AS g
+                       WHERE g.run_id = r.run_id AND g.key = wanted.key AND g.value = wanted.value
+                  )
+       )
+ ORDER BY r.run_id DESC
+ LIMIT $11;
+
+-- name: run_history
+-- Reads a run's history lines after a number, oldest first.
+SELECT h.seq, h.at, h.kind, h.step, s.node, s.scope, h.fence, h.details
+  FROM history AS h
+  LEFT JOIN steps AS s ON s.run_id = h.run_id AND s.step = h.step
+ WHERE h.run_id = $1 AND h.seq > $2
+ ORDER BY h.seq
+ LIMIT $3;
+
+-- name: get_workflow
+-- Reads one version of a workflow with its document; version 0 is the latest.
+SELECT name, version, digest, document, published_at
+  FROM workflows
+ WHERE org = $1 AND name = $2 AND ($3::integer = 0 OR version = $3)
+ ORDER BY version DESC
+ LIMIT 1;
+
+-- name: list_latest_workflows
+-- Lists the latest version of every name after a name, without documents.
+SELECT w.name, w.version, w.digest, w.published_at
+  FROM workflows AS w
+ WHERE w.org = $1 AND w.name > $2
+   AND NOT EXISTS (
+           SELECT FROM workflows AS later
+            WHERE later.org = w.org AND later.name = w.name AND later.version > w.version
+       )
+ ORDER BY w.name
+ LIMIT $3;
+
+-- name: list_workflow_versions
+-- Lists the versions of one name below a version, newest first, without documents.
+SELECT name, version, digest, published_at
+  FROM workflows
+ WHERE org = $1 AND name = $2 AND version < $3
+ ORDER BY version DESC
+ LIMIT $4;
+
+-- name: lanes
+-- Lists the lanes that a definition may name.
+SELECT lane FROM lanes;
+
+-- name: no_way_forward
+-- Finds unfinished steps and runs that nothing will move on (R10).
+SELECT run_id, step, status, missing
+  FROM no_way_forward
+ WHERE org = $1
+ LIMIT $2;
+
+-- name: unsettled_effects
+-- Finds effects that are open and that no running or coming try of their step will settle.
+SELECT e.run_id, e.step, e.key, e.kind, e.status::text AS status, e.begun_at
+  FROM effects AS e
+  JOIN steps AS s ON s.run_id = e.run_id AND s.step = e.step
+ WHERE e.org = $1
+   AND e.status IN ('in_flight', 'outcome_unknown', 'needs_review')
+   AND (
+       e.status = 'needs_review'
+       OR (e.status = 'in_flight' AND NOT (
+               s.status = 'running' AND s.fence = e.fence
+               AND s.lease_expires_at > clock_timestamp() - $3::interval
+           ))
+       OR (e.status = 'outcome_unknown' AND (
+               e.kind <> 'provider' OR s.status IN ('completed', 'failed', 'skipped', 'cancelled')
+           ))
+   )
+ ORDER BY e.begun_at
+ LIMIT $2;
+
+-- name: work_not_picked
+-- Finds outbox rows that have been ready for long, oldest first.
+SELECT run_id, step, lane || ':' || owner AS queue, clock_timestamp() - created_at AS age
+  FROM outbox
+ WHERE org = $1 AND state = 'ready' AND created_at < clock_timestamp() - $3::interval
+ ORDER BY outbox_id
+ LIMIT $2;
+
+-- name: overdue_timers
+-- Finds timers that should have been delivered long ago, latest first.
+SELECT run_id, step, kind, clock_timestamp() - due_at AS late
+  FROM (
+       SELECT run_id, step, kind, due_at, next_try FROM timers
+        WHERE org = $1 AND NOT internal AND next_try < clock_timestamp() - $3::interval
+       UNION ALL
+       SELECT run_id, step, kind, due_at, next_try FROM timers
+        WHERE org = $1 AND internal AND next_try < clock_timestamp() - $3::interval
+       ) AS overdue
+ ORDER BY next_try
+ LIMIT $2;
+
+-- name: month_head_room
+-- Tells how long it is until the first month without partitions, at most a year.
+SELECT min(month AT TIME ZONE 'UTC') - clock_timestamp() AS head_room
+  FROM generate_series(
+           date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC'),
+           date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 year',
+           interval '1 month'
+       ) AS month
+ WHERE NOT EXISTS (SELECT FROM months AS made WHERE made.month = month::date);

@@ -1,0 +1,88 @@
+"""What has stopped without an error, for `perdure doctor`. Ages are by the database clock (R7)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+
+
+@dataclass(frozen=True, slots=True)
+class StuckRow:
+    """A step, or with `step` None a run, that has no durable way forward (R10)."""
+
+    run_id: UUID
+    step: int | None
+    status: str
+    missing: str
+
+
+@dataclass(frozen=True, slots=True)
+class OpenEffectRow:
+    """An effect that no running or coming try of its step will settle."""
+
+    run_id: UUID
+    step: int
+    key: str
+    kind: str
+    status: str
+    begun_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class UnpickedRow:
+    """A queued step whose outbox row has been ready for `age`."""
+
+    run_id: UUID
+    step: int
+    queue: str
+    age: timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class OverdueRow:
+    """A timer that was due `late` ago; `step` is None for an event of the run."""
+
+    run_id: UUID
+    step: int | None
+    kind: str
+    late: timedelta
+
+
+async def find_stuck(connection: Connection, org: str, limit: int) -> list[StuckRow]:
+    """Find what has no way forward."""
+    found = await connection.fetch(sql("reads.no_way_forward"), org, limit)
+    return [StuckRow(**record) for record in found]
+
+
+async def find_open_effects(
+    connection: Connection, org: str, limit: int, *, grace: timedelta
+) -> list[OpenEffectRow]:
+    """Find open effects; one in flight counts when its lease has been over for `grace`."""
+    found = await connection.fetch(sql("reads.unsettled_effects"), org, limit, grace)
+    return [OpenEffectRow(**record) for record in found]
+
+
+async def find_unpicked(
+    connection: Connection, org: str, limit: int, *, older_than: timedelta
+) -> list[UnpickedRow]:
+    """Find outbox rows that have been ready for longer than `older_than`, oldest first."""
+    found = await connection.fetch(sql("reads.work_not_picked"), org, limit, older_than)
+    return [UnpickedRow(**record) for record in found]
+
+
+async def find_overdue(
+    connection: Connection, org: str, limit: int, *, later_than: timedelta
+) -> list[OverdueRow]:
+    """Find timers that are late by more than `later_than`, the latest first."""
+    found = await connection.fetch(sql("reads.overdue_timers"), org, limit, later_than)
+    return [OverdueRow(**record) for record in found]
+
+
+async def month_head_room(connection: Connection) -> timedelta | None:
+    """Tell how long runs can still be made; None when that is a year or more."""
+    head_room: timedelta | None = await connection.fetchval(sql("reads.month_head_room"))
+    return head_room

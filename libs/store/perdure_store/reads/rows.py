@@ -1,0 +1,118 @@
+"""The rows that the doors show, as values. Payloads are the bytes that were stored (R12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class RunRow:
+    """A run without what hangs on it. `tags` and `error` are JSON; input is empty in lists."""
+
+    run_id: UUID
+    org: str
+    workflow: str
+    workflow_version: int
+    status: str
+    error: bytes | None
+    start_key: str | None
+    tags: bytes
+    priority: int
+    created_at: datetime
+    ended_at: datetime | None
+    revision: int
+    traceparent: str | None
+    input: bytes = b""
+    output: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StepRow:
+    """A step. `worker` is who holds it now; `due_at` is when its timer is due."""
+
+    step: int
+    node: str
+    scope: str
+    kind: str
+    status: str
+    lane: str | None
+    owner: str | None
+    failures: int
+    losses: int
+    fence: int
+    worker: str | None
+    input: bytes | None
+    output: bytes | None
+    error: bytes | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    due_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A finished acquisition of a step."""
+
+    step: int
+    fence: int
+    worker: str
+    outcome: str
+    error: bytes | None
+    started_at: datetime
+    ended_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRow:
+    """An outside effect."""
+
+    key: str
+    step: int
+    kind: str
+    status: str
+    calls: int
+    begun_at: datetime
+    settled_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunSnapshot:
+    """A run with its steps, attempts and effects, all as of one moment.
+
+    `payload_bytes` is the size of its steps' payloads and errors, None if it was not asked for;
+    payloads are there only if it is within what was asked for.
+    """
+
+    run: RunRow
+    steps: tuple[StepRow, ...]
+    attempts: tuple[AttemptRow, ...]
+    effects: tuple[EffectRow, ...]
+    payload_bytes: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A line of a run's history; step, node and scope are None for the run as a whole."""
+
+    seq: int
+    at: datetime
+    kind: str
+    step: int | None
+    node: str | None
+    scope: str | None
+    fence: int | None
+    details: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class WorkflowRow:
+    """A published version; the document is empty in lists."""
+
+    name: str
+    version: int
+    digest: bytes
+    published_at: datetime
+    document: bytes = b""

@@ -1,0 +1,126 @@
+"""Runs: whole ones, lists, histories."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from uuid import UUID
+
+import asyncpg
+
+from perdure_store.pool import Connection, acquire
+from perdure_store.reads.rows import (
+    AttemptRow,
+    EffectRow,
+    HistoryRow,
+    RunRow,
+    RunSnapshot,
+    StepRow,
+)
+from perdure_store.sql import sql
+
+LARGEST_ID = UUID(int=(1 << 128) - 1)
+
+ID_CLOCK_MARGIN = timedelta(hours=1)
+"""How far the time in a run's id may lie from its `created_at`: ids are made a moment before."""
+
+_EPOCH = datetime.fromtimestamp(0, UTC)
+_LAST_ID_INSTANT = datetime(9998, 1, 1, tzinfo=UTC)
+_OF_SNAPSHOT = ("steps", "attempts", "effects", "payload_bytes")
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """A run that somebody looks at, and the revision they know."""
+
+    org: str
+    run_id: UUID
+    revision: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class RunFilter:
+    """Which runs of an org a list shows; what is None or empty matches all."""
+
+    workflow: str | None = None
+    status: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    created_from: datetime | None = None
+    created_before: datetime | None = None
+
+
+async def read_run(
+    pool: asyncpg.Pool, org: str, run_id: UUID, *, max_payload_bytes: int = 0
+) -> RunSnapshot | None:
+    """Read one run; payloads of its steps only if they fit into `max_payload_bytes` together."""
+    watched = [Watched(org, run_id)]
+    found = await read_changed(pool, watched, max_payload_bytes=max_payload_bytes)
+    return found[0] if found else None
+
+
+async def read_changed(
+    pool: asyncpg.Pool, watched: Sequence[Watched], *, max_payload_bytes: int = 0
+) -> list[RunSnapshot]:
+    """Read those runs that are past the revision known of them, in one query (p12)."""
+    async with acquire(pool) as connection:
+        found = await connection.fetch(
+            sql("reads.run_snapshots"),
+            [each.org for each in watched],
+            [each.run_id for each in watched],
+            [each.revision for each in watched],
+            max_payload_bytes,
+        )
+    return [_snapshot(record) for record in found]
+
+
+async def list_runs(
+    connection: Connection, org: str, wanted: RunFilter, *, below: UUID | None, limit: int
+) -> list[RunRow]:
+    """List runs newest first, those with ids below `below`."""
+    found = await connection.fetch(
+        sql("reads.list_runs"),
+        org,
+        below or LARGEST_ID,
+        wanted.workflow,
+        wanted.status,
+        _id_instant(wanted.created_from, -ID_CLOCK_MARGIN),
+        _id_instant(wanted.created_before, ID_CLOCK_MARGIN),
+        wanted.created_from,
+        wanted.created_before,
+        list(wanted.tags.keys()),
+        list(wanted.tags.values()),
+        limit,
+    )
+    return [RunRow(**record) for record in found]
+
+
+async def run_exists(connection: Connection, org: str, run_id: UUID) -> bool:
+    """Tell whether the org has the run."""
+    return bool(await connection.fetchval(sql("reads.run_exists"), org, run_id))
+
+
+async def read_history(
+    connection: Connection, run_id: UUID, *, after: int, limit: int
+) -> list[HistoryRow]:
+    """Read history lines numbered above `after`, oldest first."""
+    found = await connection.fetch(sql("reads.run_history"), run_id, after, limit)
+    return [HistoryRow(**record) for record in found]
+
+
+def _id_instant(instant: datetime | None, margin: timedelta) -> datetime | None:
+    """Shift a bound, and keep it where ids can be: they hold no time before 1970."""
+    if instant is None:
+        return None
+    return min(max(instant, _EPOCH + ID_CLOCK_MARGIN), _LAST_ID_INSTANT) + margin
+
+
+def _snapshot(record: asyncpg.Record) -> RunSnapshot:
+    run = {name: value for name, value in record.items() if name not in _OF_SNAPSHOT}
+    return RunSnapshot(
+        run=RunRow(**run),
+        steps=tuple(StepRow(*row) for row in record["steps"]),
+        attempts=tuple(AttemptRow(*row) for row in record["attempts"]),
+        effects=tuple(EffectRow(*row) for row in record["effects"]),
+        payload_bytes=record["payload_bytes"],
+    )
