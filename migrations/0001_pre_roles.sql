@@ -1,23 +1,38 @@
 -- Login roles, one per service, each with the time-outs that rule R13 asks for. Passwords are the
 -- operator's: ALTER ROLE perdure_coordinator PASSWORD '...'. Roles belong to the whole server, so several
--- databases (and several runners) may find them made already.
+-- databases (and several runners) may find them made already, or being made at this moment: another's
+-- uncommitted row is a duplicate, another's committed change a tuple that was concurrently updated
+-- (internal_error). Either way the next look sees what the other did.
 DO $$
 DECLARE
-    service text;
+    role_name text;
+    wanted constant text[] := ARRAY[
+        'idle_in_transaction_session_timeout=3s', 'statement_timeout=10s', 'lock_timeout=5s',
+        'tcp_user_timeout=10s'
+    ];
+    setting text;
 BEGIN
-    FOREACH service IN ARRAY ARRAY['coordinator', 'ingest', 'relay', 'timer', 'sweeper'] LOOP
-        BEGIN
-            EXECUTE format('CREATE ROLE perdure_%s LOGIN', service);
-        EXCEPTION WHEN duplicate_object OR unique_violation THEN
-            NULL;
-        END;
-        BEGIN
-            EXECUTE format('ALTER ROLE perdure_%s SET idle_in_transaction_session_timeout = ''3s''', service);
-            EXECUTE format('ALTER ROLE perdure_%s SET statement_timeout = ''10s''', service);
-            EXECUTE format('ALTER ROLE perdure_%s SET lock_timeout = ''5s''', service);
-        EXCEPTION WHEN internal_error THEN
-            NULL; -- another runner is setting the same values at this moment
-        END;
+    FOREACH role_name IN ARRAY ARRAY[
+        'perdure_coordinator', 'perdure_ingest', 'perdure_relay', 'perdure_timer', 'perdure_sweeper'
+    ] LOOP
+        FOR attempt IN 1..10 LOOP
+            EXIT WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = role_name AND rolconfig @> wanted);
+            BEGIN
+                IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role_name) THEN
+                    EXECUTE format('CREATE ROLE %I LOGIN', role_name);
+                END IF;
+                FOREACH setting IN ARRAY wanted LOOP
+                    EXECUTE format(
+                        'ALTER ROLE %I SET %I = %L',
+                        role_name, split_part(setting, '=', 1), split_part(setting, '=', 2)
+                    );
+                END LOOP;
+            EXCEPTION WHEN duplicate_object OR unique_violation OR internal_error THEN
+                IF attempt = 10 THEN
+                    RAISE;
+                END IF;
+            END;
+        END LOOP;
     END LOOP;
 END
 $$;

@@ -68,6 +68,7 @@ CREATE TABLE steps (
     worker           text,
     failures         integer     NOT NULL DEFAULT 0,
     losses           integer     NOT NULL DEFAULT 0,
+    effect_prefix    text, -- run, scope and node as they were named when the step was made; null: inline
     input            bytea,
     output           bytea,
     error            bytea,
@@ -151,10 +152,14 @@ CREATE FUNCTION uuid7_floor(instant timestamptz) RETURNS uuid LANGUAGE sql IMMUT
     SELECT (lpad(to_hex((extract(epoch FROM instant) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$;
 
--- Makes the partitions of one month where they are missing; says whether it made any.
+-- Makes the partitions of one month where they are missing; says whether it made any. Their indexes are
+-- named after the parent's (steps_pkey_202601), so that an error names the constraint that was broken.
 CREATE FUNCTION ensure_month(first_day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
+    child text;
+    ending text := to_char(first_day, '_YYYYMM');
+    renamed record;
     lower_bound uuid := uuid7_floor(first_day::timestamp AT TIME ZONE 'UTC');
     upper_bound uuid := uuid7_floor((first_day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
 BEGIN
@@ -163,16 +168,23 @@ BEGIN
         RETURN false;
     END IF;
     FOREACH parent IN ARRAY ARRAY['runs', 'run_tags', 'steps', 'attempts', 'effects', 'history'] LOOP
+        child := parent || ending;
         EXECUTE format(
-            'CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)',
-            parent || '_' || to_char(first_day, 'YYYYMM'), parent, lower_bound, upper_bound
+            'CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', child, parent, lower_bound, upper_bound
         );
         IF parent IN ('runs', 'steps') THEN
-            EXECUTE format(
-                'ALTER TABLE %I SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)',
-                parent || '_' || to_char(first_day, 'YYYYMM')
-            );
+            EXECUTE format('ALTER TABLE %I SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)', child);
         END IF;
+        FOR renamed IN
+            SELECT part.relname AS old, whole.relname || ending AS new
+              FROM pg_index AS x
+              JOIN pg_class AS part ON part.oid = x.indexrelid
+              JOIN pg_inherits AS i ON i.inhrelid = part.oid
+              JOIN pg_class AS whole ON whole.oid = i.inhparent
+             WHERE x.indrelid = child::regclass
+        LOOP
+            EXECUTE format('ALTER INDEX %I RENAME TO %I', renamed.old, renamed.new);
+        END LOOP;
     END LOOP;
     RETURN true;
 END

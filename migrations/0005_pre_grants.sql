@@ -15,7 +15,7 @@ GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
 GRANT INSERT, UPDATE, DELETE ON leaders TO perdure_relay, perdure_timer, perdure_sweeper;
 
 -- The sweeper makes the months ahead; the function runs as the schema's owner, who owns the partitions.
-ALTER FUNCTION ensure_month(date) SECURITY DEFINER SET search_path = public;
+ALTER FUNCTION ensure_month(date) SECURITY DEFINER SET search_path = public, pg_temp;
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
 GRANT DELETE ON start_keys TO perdure_sweeper;

@@ -1,0 +1,126 @@
+"""What a decision wants written, as values. Durations are seconds; SQL adds its clock (R7)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from perdure_machine.states import AttemptOutcome, TimerKind
+from perdure_machine.view import EffectState, NodeError, RunState, StepState
+
+
+@dataclass(frozen=True, slots=True)
+class PutRun:
+    """The run's row becomes `run`. `ended` stamps its end; `age` limits the age of a new one."""
+
+    run: RunState
+    ended: bool = False
+    age: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutStep:
+    """The step's row becomes `step`.
+
+    `lease_for` and `try_for` stamp a new acquisition, `ended` the step's end; `expired` says that
+    the write must find the lease run out, at its timeout or before it.
+    """
+
+    step: StepState
+    lease_for: float | None = None
+    try_for: float | None = None
+    ended: bool = False
+    expired: ExpectedExpiry | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedExpiry:
+    """The write checks that the lease ran out, and whether at its try's timeout (R6)."""
+
+    timed_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Enqueue:
+    """A message about the step is to be sent (R3)."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dequeue:
+    """No message about the step is needed any more (R4)."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class SetTimer:
+    """A timer due `after` seconds from the write."""
+
+    kind: TimerKind
+    step: int | None
+    after: float
+    generation: int = 0
+    details: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropTimer:
+    """The timer was delivered or is void; the write checks that it is due."""
+
+    timer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class DropStepTimers:
+    """The step needs none of its timers any more."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class RecordAttempt:
+    """An acquisition ended; its start stands on the step's row."""
+
+    step: int
+    fence: int
+    lease_id: UUID
+    worker: str
+    outcome: AttemptOutcome
+    error: NodeError | None = None
+    next_step: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PutEffect:
+    """The effect's row becomes `effect`; `created` if it is its first call."""
+
+    effect: EffectState
+    created: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RecordHistory:
+    """A line for the run's history; `seq` numbers it."""
+
+    seq: int
+    kind: str
+    step: int | None = None
+    fence: int | None = None
+    details: Mapping[str, str | int | float] = field(default_factory=dict)
+
+
+Action = (
+    PutRun
+    | PutStep
+    | Enqueue
+    | Dequeue
+    | SetTimer
+    | DropTimer
+    | DropStepTimers
+    | RecordAttempt
+    | PutEffect
+    | RecordHistory
+)

@@ -1,0 +1,134 @@
+"""Many actions of one run, folded into at most one write of each row.
+
+Two writes of one row in one SQL statement lose one in silence (design P1), so the last state of a
+row wins here, together with the state it was loaded in, which guards the write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from perdure_machine.actions import (
+    Action,
+    Dequeue,
+    DropStepTimers,
+    DropTimer,
+    Enqueue,
+    PutEffect,
+    PutRun,
+    PutStep,
+    RecordAttempt,
+    RecordHistory,
+    SetTimer,
+)
+from perdure_machine.view import StepState, View
+
+
+@dataclass(frozen=True, slots=True)
+class StepChange:
+    """A step to write: `before` is the state it was loaded in, None for a new one."""
+
+    put: PutStep
+    before: StepState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """All that a batch of events changes in one run."""
+
+    before: View | None  # as loaded; None for a new run
+    run: PutRun
+    steps: tuple[StepChange, ...]
+    enqueue: tuple[StepState, ...]
+    dequeue: tuple[int, ...]
+    set_timers: tuple[SetTimer, ...]
+    drop_timers: tuple[int, ...]
+    drop_step_timers: tuple[int, ...]
+    attempts: tuple[RecordAttempt, ...]
+    effects: tuple[PutEffect, ...]
+    history: tuple[RecordHistory, ...]
+
+
+def collapse(before: View | None, actions: Iterable[Action]) -> Changes | None:
+    """Fold actions in order; None where there are none. `before` is the view first loaded."""
+    folder = _Folder()
+    for action in actions:
+        folder.take(action)
+    return folder.changes(before)
+
+
+class _Folder:
+    def __init__(self) -> None:
+        self.run: PutRun | None = None
+        self.steps: dict[int, PutStep] = {}
+        self.queued: dict[int, bool] = {}
+        self.set_timers: list[SetTimer] = []
+        self.drop_timers: list[int] = []
+        self.drop_step_timers: list[int] = []
+        self.attempts: list[RecordAttempt] = []
+        self.effects: dict[str, PutEffect] = {}
+        self.history: list[RecordHistory] = []
+
+    def take(self, action: Action) -> None:
+        match action:
+            case PutRun():
+                self._put_run(action)
+            case PutStep():
+                self._put_step(action)
+            case Enqueue(step):
+                self.queued[step] = True
+            case Dequeue(step):
+                self.queued[step] = False
+            case SetTimer():
+                self.set_timers.append(action)
+            case DropTimer(timer_id):
+                self.drop_timers.append(timer_id)
+            case DropStepTimers(step):
+                self._drop_step_timers(step)
+            case RecordAttempt():
+                self.attempts.append(action)
+            case PutEffect():
+                self._put_effect(action)
+            case RecordHistory():
+                self.history.append(action)
+
+    def _put_run(self, action: PutRun) -> None:
+        last = self.run
+        self.run = action
+        if last is not None:
+            age = action.age if action.age is not None else last.age
+            self.run = replace(action, ended=action.ended or last.ended, age=age)
+
+    def _put_step(self, action: PutStep) -> None:
+        last = self.steps.get(action.step.step)
+        if last is not None and last.expired is not None:
+            action = replace(action, expired=last.expired)
+        self.steps[action.step.step] = action
+
+    def _drop_step_timers(self, step: int) -> None:
+        self.set_timers = [timer for timer in self.set_timers if timer.step != step]
+        self.drop_step_timers.append(step)
+
+    def _put_effect(self, action: PutEffect) -> None:
+        last = self.effects.get(action.effect.key)
+        created = action.created or (last is not None and last.created)
+        self.effects[action.effect.key] = replace(action, created=created)
+
+    def changes(self, before: View | None) -> Changes | None:
+        if self.run is None:
+            return None
+        loaded = before.steps if before is not None else {}
+        return Changes(
+            before=before,
+            run=self.run,
+            steps=tuple(StepChange(put, loaded.get(n)) for n, put in self.steps.items()),
+            enqueue=tuple(self.steps[n].step for n, queued in self.queued.items() if queued),
+            dequeue=tuple(n for n, queued in self.queued.items() if not queued and n in loaded),
+            set_timers=tuple(self.set_timers),
+            drop_timers=tuple(self.drop_timers),
+            drop_step_timers=tuple(self.drop_step_timers),
+            attempts=tuple(self.attempts),
+            effects=tuple(self.effects.values()),
+            history=tuple(self.history),
+        )

@@ -1,0 +1,56 @@
+"""The one place where it is decided what an event does to a run: a function of values.
+
+`decide` reads no clock, draws no random number and does no I/O (design section 4). It raises
+`ViewTooNarrow` where the caller must load more of the run and ask again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perdure_machine.decide.draft import Decision, Draft
+from perdure_machine.decide.ending import cancel_run, expire_run
+from perdure_machine.decide.leasing import acquire, expire, release
+from perdure_machine.decide.reporting import report
+from perdure_machine.decide.start import decide_start
+from perdure_machine.decide.timing import fire
+from perdure_machine.definition.model import Definition
+from perdure_machine.events import (
+    Acquire,
+    CancelRun,
+    Event,
+    ExpireLease,
+    ExpireRun,
+    FireTimer,
+    Release,
+    Report,
+)
+from perdure_machine.lanes import Lane
+from perdure_machine.replies import Reply
+from perdure_machine.view import View
+
+__all__ = ["Decision", "decide", "decide_start"]
+
+
+def decide(definition: Definition, lanes: Mapping[str, Lane], view: View, event: Event) -> Decision:
+    """Return what `event` does to the run of `view`, which runs on `definition`."""
+    draft = Draft(definition, lanes, view)
+    return draft.decision(_reply(draft, event))
+
+
+def _reply(draft: Draft, event: Event) -> Reply:
+    match event:
+        case Acquire():
+            return acquire(draft, event)
+        case Report():
+            return report(draft, event)
+        case Release():
+            return release(draft, event)
+        case ExpireLease():
+            return expire(draft, event)
+        case FireTimer():
+            return fire(draft, event)
+        case CancelRun():
+            return cancel_run(draft, event)
+        case ExpireRun():
+            return expire_run(draft)

@@ -1,0 +1,79 @@
+"""Failed tries: another one later, or the end of the node. Only here is a retry decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from perdure_runtime.backoff import full_jitter
+
+from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.ending import fail_run
+from perdure_machine.definition.model import RetryRule
+from perdure_machine.node_error import ErrorClass
+from perdure_machine.states import TimerKind
+from perdure_machine.transitions import Move, moved
+from perdure_machine.view import NodeError, StepState
+
+MAX_RETRY_AFTER = 86_400.0
+"""Longest wait, in seconds, that another side may ask for (design section 11)."""
+
+_RETRIED_BY_DEFAULT = frozenset({ErrorClass.RETRYABLE, ErrorClass.RATE_LIMITED})
+
+
+def fail_try(
+    draft: Draft,
+    step: StepState,
+    error: NodeError,
+    jitter: float,
+    *,
+    retry_after: float | None = None,
+    expired: ExpectedExpiry | None = None,
+) -> None:
+    """Count a failed try of a running step; try again by its rules, or fail its node."""
+    failed = replace(step, failures=step.failures + 1, error=error)
+    if not draft.running:
+        end_cancelled(draft, failed, expired=expired)
+        return
+    rule = matching_rule(draft.node(step).retry or (draft.lane(step).retry,), error)
+    if rule is None or failed.failures > rule.max:
+        _fail_node(draft, failed, error, expired)
+        return
+    delay = retry_delay(rule, failed.failures, jitter, retry_after)
+    back = draft.put_step(PutStep(moved(failed, Move.BACK_OFF), expired=expired))
+    draft.actions.append(SetTimer(TimerKind.RETRY, back.step, delay))
+    draft.record("step_backing_off", back, code=error.code, message=error.message, seconds=delay)
+
+
+def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
+    """End a running step whose run is closed already."""
+    ended = draft.put_step(PutStep(moved(step, Move.CANCEL), ended=True, expired=expired))
+    draft.record("step_cancelled", ended)
+
+
+def matching_rule(rules: Sequence[RetryRule], error: NodeError) -> RetryRule | None:
+    """Return the first rule for the error; a rule without `on` takes what is worth retrying."""
+    for rule in rules:
+        if (
+            rule.on & {error.code, error.category}
+            if rule.on
+            else (error.category in _RETRIED_BY_DEFAULT)
+        ):
+            return rule
+    return None
+
+
+def retry_delay(rule: RetryRule, failures: int, jitter: float, retry_after: float | None) -> float:
+    """Return the seconds until the next try; what the other side asked for wins (F043)."""
+    if retry_after is not None:
+        return min(max(retry_after, 0.0), MAX_RETRY_AFTER)
+    return full_jitter(failures, rule.base, rule.factor, rule.cap, jitter)
+
+
+def _fail_node(
+    draft: Draft, step: StepState, error: NodeError, expired: ExpectedExpiry | None
+) -> None:
+    ended = draft.end_node(PutStep(moved(step, Move.FAIL), ended=True, expired=expired))
+    draft.record("step_failed", ended, code=error.code, message=error.message)
+    fail_run(draft, error)

@@ -1,0 +1,143 @@
+"""Leases: taken, handed back, run out; every acquisition has a fence of its own (R6, p3)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from uuid import UUID
+
+from perdure_machine.actions import Dequeue, Enqueue, ExpectedExpiry, PutStep
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.effects import begin_effect, effect_of, lose_effect
+from perdure_machine.decide.failing import end_cancelled, fail_try
+from perdure_machine.definition.model import Task
+from perdure_machine.events import Acquire, ExpireLease, Release
+from perdure_machine.node_error import ErrorClass
+from perdure_machine.replies import Applied, Gone, Granted, Reply, Stale
+from perdure_machine.states import AttemptOutcome, StepStatus
+from perdure_machine.transitions import Move, moved
+from perdure_machine.view import EffectState, NodeError, StepState
+
+
+def enqueue(draft: Draft, step: StepState) -> None:
+    """Have a message about a queued step sent (R3)."""
+    draft.actions.append(Enqueue(step.step))
+    draft.record("step_queued", step)
+
+
+def acquire(draft: Draft, event: Acquire) -> Reply:
+    """Give the step to the asker; a repeat under the same lease id gets the same grant (p3)."""
+    step = draft.steps.get(event.step)
+    if step is None:
+        return Gone()
+    if step.status is StepStatus.RUNNING and step.lease_id == event.lease_id:
+        return repeated_grant(draft, step) or Gone()
+    if step.status is not StepStatus.QUEUED or not draft.running:
+        return Gone()
+    if event.lease_id in _lost_leases(draft, step):
+        return Gone()
+    draft.actions.append(Dequeue(step.step))
+    return hand_out(draft, step, event.lease_id, event.worker)
+
+
+def hand_out(draft: Draft, step: StepState, lease_id: UUID, worker: str) -> Granted:
+    """Lease a queued step; its one effect is recorded in flight with it (protocol p4)."""
+    node = draft.node(step)
+    lease_for = draft.lane(step).hand_out
+    if node.timeout is not None:
+        lease_for = min(lease_for, node.timeout)
+    taken = replace(
+        moved(step, Move.ACQUIRE),
+        fence=step.fence + 1,
+        lease_id=lease_id,
+        worker=worker,
+        lease_left=lease_for,
+    )
+    draft.put_step(PutStep(taken, lease_for=lease_for, try_for=node.timeout))
+    draft.record("step_leased", taken, worker=worker)
+    return _grant(draft, taken, lease_for, begin_effect(draft, taken))
+
+
+def repeated_grant(draft: Draft, step: StepState) -> Granted | None:
+    """Return the grant of a lease again, with what is left of it; None if nothing is."""
+    if step.lease_left is None or step.lease_left <= 0:
+        return None
+    return _grant(draft, step, step.lease_left, effect_of(draft, step))
+
+
+def release(draft: Draft, event: Release) -> Reply:
+    """Take a step back at once; this counts neither as a failure nor as a loss."""
+    step = _held(draft, event)
+    if step is None:
+        return Stale()
+    lose_effect(draft, step)
+    draft.end_attempt(step, AttemptOutcome.RELEASED)
+    if not draft.running:
+        end_cancelled(draft, step)
+        return Applied()
+    back = draft.put_step(PutStep(moved(step, Move.RELEASE)))
+    draft.record("step_released", back)
+    enqueue(draft, back)
+    return Applied()
+
+
+def expire(draft: Draft, event: ExpireLease) -> Reply:
+    """Take away a lease that ran out; the write checks again that it did (R6)."""
+    step = _held(draft, event)
+    if step is None:
+        return Stale()
+    lose_effect(draft, step)
+    expired = ExpectedExpiry(event.timed_out)
+    if event.timed_out:
+        _time_out(draft, step, event.jitter, expired)
+    else:
+        _lose(draft, step, event.jitter, expired)
+    return Applied()
+
+
+def _time_out(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry) -> None:
+    seconds = draft.node(step).timeout
+    error = NodeError(
+        ErrorClass.RETRYABLE, "TIMEOUT", f"the try took longer than {seconds} s", node=step.node
+    )
+    draft.end_attempt(step, AttemptOutcome.TIMED_OUT, error=error)
+    fail_try(draft, step, error, jitter, expired=expired)
+
+
+def _lose(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry) -> None:
+    draft.end_attempt(step, AttemptOutcome.LOST)
+    losses = step.losses + 1
+    lost = replace(step, losses=losses)
+    draft.record("step_lost", lost, losses=losses, worker=step.worker or "")
+    if not draft.running:
+        end_cancelled(draft, lost, expired=expired)
+    elif losses >= draft.lane(step).poison_limit:
+        fail_try(draft, lost, _poison(lost), jitter, expired=expired)
+    else:
+        enqueue(draft, draft.put_step(PutStep(moved(lost, Move.LOSE), expired=expired)))
+
+
+def _poison(step: StepState) -> NodeError:
+    return NodeError(
+        ErrorClass.POISON,
+        "POISON",
+        f"{step.losses} workers were lost while they ran this step",
+        node=step.node,
+    )
+
+
+def _held(draft: Draft, event: Release | ExpireLease) -> StepState | None:
+    step = draft.steps.get(event.step)
+    if step is None or step.status is not StepStatus.RUNNING:
+        return None
+    held = (step.fence, step.lease_id) == (event.fence, event.lease_id)
+    return step if held else None
+
+
+def _lost_leases(draft: Draft, step: StepState) -> set[UUID]:
+    return {attempt.lease_id for attempt in draft.attempts if attempt.step == step.step}
+
+
+def _grant(draft: Draft, step: StepState, lease_for: float, effect: EffectState | None) -> Granted:
+    node = draft.node(step)
+    handler = node.kind.handler if isinstance(node.kind, Task) else ""
+    return Granted(draft.run, step, lease_for, node.timeout, handler, effect)

@@ -1,0 +1,98 @@
+"""Results: applied once, with the newest lease only (R6); repeats get the same answer (R5)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perdure_machine.actions import PutStep
+from perdure_machine.decide.activate import shaped
+from perdure_machine.decide.advance import advance
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.effects import settle_effect
+from perdure_machine.decide.failing import fail_try
+from perdure_machine.decide.leasing import repeated_grant
+from perdure_machine.events import Failed, Report, Succeeded
+from perdure_machine.expressions import ExpressionFailed
+from perdure_machine.node_error import expression_error
+from perdure_machine.replies import Applied, Granted, Reply, Stale
+from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
+from perdure_machine.transitions import Move, moved
+from perdure_machine.view import AttemptState, StepState, ViewTooNarrow, Wanted
+
+_ANSWERED = frozenset({AttemptOutcome.COMPLETED, AttemptOutcome.FAILED})
+
+
+def report(draft: Draft, event: Report) -> Reply:
+    """Apply how a try ended."""
+    step = draft.steps.get(event.step)
+    if step is None:
+        return Stale()
+    if step.status is StepStatus.RUNNING and _holder(step) == (event.fence, event.lease_id):
+        return _apply(draft, step, event)
+    settle_effect(draft, step, event.fence, event.effect)
+    earlier = _earlier(draft, event)
+    if earlier is None or earlier.outcome not in _ANSWERED:
+        return Stale()
+    return Applied(_chained_before(draft, earlier, event))
+
+
+def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
+    match event.outcome:
+        case Succeeded(output):
+            settle_effect(draft, step, event.fence, event.effect or EffectOutcome.PERFORMED)
+            return _succeed(draft, step, output, event)
+        case Failed() as failed:
+            settle_effect(draft, step, event.fence, event.effect)
+            _fail(draft, step, failed, event.jitter)
+            return Applied()
+
+
+def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Reply:
+    try:
+        output = shaped(draft, draft.node(step), output)
+    except ExpressionFailed as failure:
+        _fail(draft, step, Failed(expression_error(failure, step.node)), event.jitter)
+        return Applied()
+    done = replace(moved(step, Move.COMPLETE), output=output, error=None)
+    if not draft.running:
+        draft.end_attempt(step, AttemptOutcome.COMPLETED)
+        draft.record("step_completed", draft.put_step(PutStep(done, ended=True)))
+        return Applied()
+    draft.record("step_completed", draft.end_node(PutStep(done, ended=True)))
+    draft.offer(event.offer)
+    advance(draft, draft.node(step).dependents)
+    next_step = draft.chained.step.step if draft.chained else None
+    draft.end_attempt(step, AttemptOutcome.COMPLETED, next_step=next_step)
+    return Applied(draft.chained)
+
+
+def _fail(draft: Draft, step: StepState, failed: Failed, jitter: float) -> None:
+    error = replace(failed.error, node=step.node)
+    draft.end_attempt(step, AttemptOutcome.FAILED, error=error)
+    fail_try(draft, step, error, jitter, retry_after=failed.retry_after)
+
+
+def _earlier(draft: Draft, event: Report) -> AttemptState | None:
+    for attempt in draft.attempts:
+        if (attempt.step, attempt.fence, attempt.lease_id) == (
+            event.step,
+            event.fence,
+            event.lease_id,
+        ):
+            return attempt
+    return None
+
+
+def _chained_before(draft: Draft, earlier: AttemptState, event: Report) -> Granted | None:
+    """Return the step chained to the first delivery, while that lease lives (p3)."""
+    if earlier.next_step is None or event.offer is None:
+        return None
+    step = draft.steps.get(earlier.next_step)
+    if step is None:
+        raise ViewTooNarrow(Wanted(steps=frozenset({earlier.next_step})))
+    alive = step.status is StepStatus.RUNNING and step.lease_id == event.offer.lease_id
+    return repeated_grant(draft, step) if alive else None
+
+
+def _holder(step: StepState) -> tuple[int, object]:
+    return (step.fence, step.lease_id)

@@ -1,0 +1,82 @@
+"""What the expressions of a node may read, taken from the draft; asks for what was not loaded."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+
+from perdure_machine.decide.draft import Draft
+from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
+from perdure_machine.expressions.reads import INPUT
+from perdure_machine.node_error import encode_error
+from perdure_machine.states import StepStatus
+from perdure_machine.view import RunState, StepState, ViewTooNarrow, Wanted, lacking_nodes
+
+
+def scope_for(
+    draft: Draft,
+    expressions: Iterable[Expression | Template | None],
+    own: Mapping[str, NodeValue] | None = None,
+) -> Scope:
+    """Return the scope for evaluating `expressions`; `own` are nodes that are just ending.
+
+    Raises `ViewTooNarrow`.
+    """
+    wants_input = any(
+        read.root == INPUT for expression in expressions if expression for read in expression.reads
+    )
+    payload = run_input(draft) if wants_input else b""
+    return Scope(payload, _Nodes(draft, own or {}), _facts(draft.run))
+
+
+def run_input(draft: Draft) -> bytes:
+    """Return the run's input. Raises `ViewTooNarrow` where it was not loaded."""
+    if draft.run.input is None:
+        raise ViewTooNarrow(Wanted(input=True))
+    return draft.run.input
+
+
+class _Nodes(Mapping[str, NodeValue]):
+    def __init__(self, draft: Draft, own: Mapping[str, NodeValue]) -> None:
+        self._draft = draft
+        self._own = own
+
+    def __getitem__(self, node: str) -> NodeValue:
+        if node in self._own:
+            return self._own[node]
+        step = self._draft.step_of(node)
+        if step is None:
+            raise KeyError(node)
+        if step.status is StepStatus.COMPLETED and step.output is None:
+            raise lacking_nodes({node})
+        return _value(step)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._draft.definition.nodes)
+
+    def __len__(self) -> int:
+        return len(self._draft.definition.nodes)
+
+
+def _value(step: StepState) -> NodeValue:
+    error = encode_error(step.error) if step.error is not None else None
+    return NodeValue(step.status, step.output, error)
+
+
+def _facts(run: RunState) -> RunFacts:
+    # A UUIDv7 begins with 48 bits of milliseconds: the database time its coordinator knew.
+    started = datetime.fromtimestamp((run.run_id.int >> 80) / 1000, UTC)
+    return RunFacts(
+        id=str(run.run_id),
+        workflow=run.workflow,
+        version=run.workflow_version,
+        started_at=started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        org=run.org,
+        tags=run.tags,
+    )
+
+
+def object_bytes(members: Iterable[tuple[str, bytes]]) -> bytes:
+    """Join ready JSON values into an object, byte for byte (R12)."""
+    return b"{" + b",".join(json.dumps(k).encode() + b":" + v for k, v in members) + b"}"

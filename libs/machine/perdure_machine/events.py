@@ -1,0 +1,122 @@
+"""What can happen to a run, as values. Ids, jitter and durations arrive with the event."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from perdure_machine.states import EffectOutcome
+from perdure_machine.view import NodeError
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Where work waits: a lane, and `shared` for built-in executors or the org for its handlers."""
+
+    lane: str
+    owner: str
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """A new run; `input` has its defaults filled in and is checked."""
+
+    run_id: UUID
+    org: str
+    workflow_id: int
+    workflow_version: int
+    input: bytes
+    start_key: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+    traceparent: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Acquire:
+    """A worker wants the step under a lease id of its own making."""
+
+    step: int
+    lease_id: UUID
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """The holder hands the step back; neither a failure nor a loss."""
+
+    step: int
+    fence: int
+    lease_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class Succeeded:
+    """The try ended well with this output, JSON bytes."""
+
+    output: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """The try ended in an error; `retry_after` seconds are what the other side asked for."""
+
+    error: NodeError
+    retry_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The reporter would take a next step of one of these queues under this lease id."""
+
+    lease_id: UUID
+    worker: str
+    queues: frozenset[Queue]
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The holder tells how its try ended. `jitter` in [0, 1) spreads a retry."""
+
+    step: int
+    fence: int
+    lease_id: UUID
+    outcome: Succeeded | Failed
+    effect: EffectOutcome | None = None
+    offer: Offer | None = None
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireLease:
+    """The lease ran out: at its try's timeout (a failure), or before it (a loss)."""
+
+    step: int
+    fence: int
+    lease_id: UUID
+    timed_out: bool
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class FireTimer:
+    """A timer may be due."""
+
+    timer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRun:
+    """Somebody cancels the run; `reason` is for the history."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireRun:
+    """The run passed its age limit."""
+
+
+Event = Acquire | Release | Report | ExpireLease | FireTimer | CancelRun | ExpireRun
+"""What happens to a run that exists."""

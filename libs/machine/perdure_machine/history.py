@@ -1,0 +1,65 @@
+"""The lines of a run's history, in words that a support engineer understands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+Details = Mapping[str, object]
+
+
+def describe(kind: str, details: Details, fence: int | None = None) -> str:
+    """Return what a history line says; a kind of a newer version is shown by its name."""
+    sentence = _SENTENCES.get(kind)
+    return sentence(details, fence) if sentence is not None else kind.replace("_", " ")
+
+
+def _node(details: Details) -> str:
+    return f"`{details.get('node', '?')}`"
+
+
+def _error(details: Details) -> str:
+    message = str(details.get("message", ""))
+    return f"{details.get('code', 'ERROR')}" + (f": {message}" if message else "")
+
+
+def _seconds(details: Details) -> str:
+    value = details.get("seconds", 0)
+    return f"{float(value):g} s" if isinstance(value, int | float) else "some time"
+
+
+def _because(details: Details) -> str:
+    reason = details.get("reason")
+    return f": {reason}" if reason else ""
+
+
+_SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyType(
+    {
+        "run_started": lambda d, f: "the run started",
+        "run_completed": lambda d, f: "every node ended: the run completed",
+        "run_failed": lambda d, f: f"the run failed: {_error(d)}",
+        "run_cancelled": lambda d, f: f"the run was cancelled{_because(d)}",
+        "run_timed_out": lambda d, f: "the run passed its age limit and was closed",
+        "step_queued": lambda d, f: f"{_node(d)} waits for a worker",
+        "step_leased": lambda d, f: (
+            f"{_node(d)} was taken by {d.get('worker', '?')} (acquisition {f})"
+        ),
+        "step_released": lambda d, f: f"{_node(d)} was handed back before it was done",
+        "step_lost": lambda d, f: (
+            f"{_node(d)} was lost with {d.get('worker', '?')}, whose lease ran out"
+            f" (loss {d.get('losses', '?')})"
+        ),
+        "step_completed": lambda d, f: f"{_node(d)} completed",
+        "step_backing_off": lambda d, f: (
+            f"{_node(d)} failed and is tried again in {_seconds(d)}: {_error(d)}"
+        ),
+        "step_failed": lambda d, f: f"{_node(d)} failed: {_error(d)}",
+        "step_skipped": lambda d, f: f"{_node(d)} was skipped: {d.get('why', '')}",
+        "step_waiting": lambda d, f: f"{_node(d)} waits for {_seconds(d)}",
+        "wait_ended": lambda d, f: f"{_node(d)} has waited long enough",
+        "step_cancelled": lambda d, f: f"{_node(d)} ended because the run is closed",
+    }
+)
+
+KINDS = frozenset(_SENTENCES)
+"""Every kind of line that this version writes."""

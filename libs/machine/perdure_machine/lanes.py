@@ -1,0 +1,18 @@
+"""The settings of a lane that decisions use."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perdure_machine.definition.model import RetryRule
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """A kind of work. Durations in seconds."""
+
+    name: str
+    hand_out: float  # the lease of a hand-out until its first renewal
+    lease: float  # the lease after a renewal
+    poison_limit: int  # losses after which a step fails as poison
+    retry: RetryRule  # where the definition says nothing

@@ -1,0 +1,68 @@
+"""What the sender of an event is told, as values; sent only after the commit (R2)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from perdure_machine.states import RunStatus
+from perdure_machine.view import EffectState, RunState, StepState
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The run exists now."""
+
+    run: RunState
+
+
+@dataclass(frozen=True, slots=True)
+class Granted:
+    """The step is the asker's for `lease_for` seconds; `timeout` seconds limit the try."""
+
+    run: RunState
+    step: StepState
+    lease_for: float
+    timeout: float | None
+    handler: str
+    effect: EffectState | None
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """Nobody can take the step: it is leased, ended, or its run closed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Applied:
+    """The event counts, now or by an earlier delivery; `next` was chained to a report."""
+
+    next: Granted | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Stale:
+    """The event changes nothing any more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Early:
+    """The timer is due in `remaining` seconds."""
+
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The run is cancelled; `changed` if this event did it."""
+
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """The run ended otherwise and takes no such command."""
+
+    status: RunStatus
+
+
+Reply = Started | Granted | Gone | Applied | Stale | Early | Cancelled | Closed

@@ -1,0 +1,76 @@
+"""Where runs, steps and effects stand. Each value says how it is entered and how it is left."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class RunStatus(StrEnum):
+    """Where a run stands; every value but RUNNING is final."""
+
+    RUNNING = "running"  # start -> a node failed uncaught, all nodes ended, a cancel, the age limit
+    COMPLETED = "completed"  # all nodes ended and none failed uncaught
+    FAILED = "failed"  # a node failed and nothing caught it
+    CANCELLED = "cancelled"  # somebody cancelled it
+    TIMED_OUT = "timed_out"  # it passed its age limit
+
+
+class StepStatus(StrEnum):
+    """Where a step stands; `transitions.TABLE` says what leads from one to another."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    BACKING_OFF = "backing_off"
+    WAITING = "waiting"
+    PARKED = "parked"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+    CANCELLED = "cancelled"
+
+
+ENDED = frozenset(
+    {StepStatus.COMPLETED, StepStatus.FAILED, StepStatus.SKIPPED, StepStatus.CANCELLED}
+)
+"""The states that a step never leaves."""
+
+
+class EffectStatus(StrEnum):
+    """Where an effect stands."""
+
+    IN_FLIGHT = "in_flight"  # a call was begun -> any other value
+    SETTLED = "settled"  # the provider did it; final
+    REFUSED = "refused"  # the provider certainly did not -> in_flight, same key
+    OUTCOME_UNKNOWN = "outcome_unknown"  # nobody knows -> in_flight, same key; or settled
+    NEEDS_REVIEW = "needs_review"  # a person decides
+
+
+class EffectOutcome(StrEnum):
+    """What an executor knows of its effect after a try."""
+
+    PERFORMED = "performed"
+    NOT_PERFORMED = "not_performed"
+    UNKNOWN = "unknown"
+
+
+class AttemptOutcome(StrEnum):
+    """How an acquisition ended."""
+
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    LOST = "lost"
+    RELEASED = "released"
+    CANCELLED = "cancelled"
+
+
+class TimerKind(StrEnum):
+    """What a timer does when it is due; INTERNAL_TIMERS are events a run sends to itself."""
+
+    RETRY = "retry"  # a step's next try
+    WAIT = "wait"  # the end of a step's wait
+    END_STEPS = "end_steps"  # end the unfinished steps of a closed run, some at a time
+    ADVANCE = "advance"  # go on with inline nodes that were too many for one event
+
+
+INTERNAL_TIMERS = frozenset({TimerKind.END_STEPS, TimerKind.ADVANCE})

@@ -1,0 +1,83 @@
+"""The states of a step as data: a move has sources and one target; the rest is refused."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from types import MappingProxyType
+
+from perdure_runtime.errors import FailedPrecondition, Reason
+
+from perdure_machine.states import StepStatus
+from perdure_machine.view import StepState
+
+
+class Move(StrEnum):
+    """What can happen to a step."""
+
+    ACQUIRE = "acquire"  # a worker takes it
+    RELEASE = "release"  # the worker hands it back
+    LOSE = "lose"  # the lease ran out
+    COMPLETE = "complete"  # the try ended well
+    BACK_OFF = "back_off"  # the try failed and there will be another
+    FAIL = "fail"  # the try failed and there will be none, or a wait has no result
+    RETRY = "retry"  # the time for the next try has come
+    END_WAIT = "end_wait"  # the time it waited for has come
+    CANCEL = "cancel"  # its run closed
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    """From any of `sources` to `target`."""
+
+    sources: frozenset[StepStatus]
+    target: StepStatus
+
+
+TABLE = MappingProxyType(
+    {
+        Move.ACQUIRE: Transition(frozenset({StepStatus.QUEUED}), StepStatus.RUNNING),
+        Move.RELEASE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
+        Move.LOSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
+        Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
+        Move.BACK_OFF: Transition(frozenset({StepStatus.RUNNING}), StepStatus.BACKING_OFF),
+        Move.FAIL: Transition(
+            frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.FAILED
+        ),
+        Move.RETRY: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.QUEUED),
+        Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),
+        Move.CANCEL: Transition(
+            frozenset(
+                {
+                    StepStatus.QUEUED,
+                    StepStatus.RUNNING,
+                    StepStatus.BACKING_OFF,
+                    StepStatus.WAITING,
+                    StepStatus.PARKED,
+                }
+            ),
+            StepStatus.CANCELLED,
+        ),
+    }
+)
+"""Every move of a step. A step is created QUEUED, WAITING, or already ended (inline nodes)."""
+
+
+class IllegalMove(FailedPrecondition):
+    """The step is in no state from which the move leads anywhere."""
+
+    def __init__(self, step: StepState, move: Move) -> None:
+        super().__init__(
+            f"step {step.step} is {step.status} and cannot {move.replace('_', ' ')}",
+            reason=Reason.TRANSITION_REFUSED,
+        )
+        self.step = step
+        self.move = move
+
+
+def moved(step: StepState, move: Move) -> StepState:
+    """Return `step` in the state that `move` leads to. Raises `IllegalMove`."""
+    transition = TABLE[move]
+    if step.status not in transition.sources:
+        raise IllegalMove(step, move)
+    return replace(step, status=transition.target)
