@@ -1,0 +1,84 @@
+"""The run's input at the door: checked against the definition's schema, defaults added as bytes."""
+
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+
+import jsonschema_rs
+from perdure_runtime.errors import FieldViolation, InvalidArgument
+
+from perdure_machine.definition.model import Definition
+from perdure_machine.definition.problems import Problems, place
+from perdure_machine.definition.schema import compile_schema, violations
+from perdure_machine.expressions.values import Json
+from perdure_machine.payload import cut, deeper_than, with_member, with_members_added
+
+MAX_DEPTH = 128
+"""Deepest input that is given to the schema; the library cannot bear any depth."""
+
+_ROOT = "input"
+_EMPTY = b"{}"
+
+
+def check_input_schema(schema: Json, problems: Problems) -> None:
+    """Note what is wrong with the definition's `input` as a schema."""
+    if not isinstance(schema, dict | bool):
+        return
+    try:
+        compile_schema(schema)
+    except (ValueError, jsonschema_rs.ReferencingError) as error:
+        problems.add((_ROOT,), f"not a JSON Schema: {error}")
+
+
+def input_with_defaults(definition: Definition, payload: bytes) -> bytes:
+    """Return the run's input with the schema's defaults where members are absent.
+
+    `payload` is a checked payload; empty bytes are no input. Without a default to fill in, it comes
+    back as it is (R12); else all other bytes stay. Raises `InvalidArgument` with one violation for
+    each field that does not fit.
+    """
+    if definition.input_schema is None:
+        return payload
+    given = payload or _EMPTY
+    if deeper_than(given, MAX_DEPTH):
+        problem = f"is nested deeper than {MAX_DEPTH} levels"
+        raise InvalidArgument(f"input {problem}", violations=[FieldViolation(_ROOT, problem)])
+    schema: Json = json.loads(definition.input_schema)
+    filled = _filled(given, schema)
+    _check(definition.input_schema, filled)
+    return filled
+
+
+def _check(schema: bytes, payload: bytes) -> None:
+    value: Json = json.loads(payload)
+    found = [
+        FieldViolation(place((_ROOT, *path)), reason)
+        for path, reason in violations(_validator(schema), value)
+    ]
+    if found:
+        raise InvalidArgument(
+            f"the input does not fit the workflow: {found[0].field}: {found[0].description}",
+            violations=found,
+        )
+
+
+@lru_cache(maxsize=256)
+def _validator(schema: bytes) -> jsonschema_rs.Draft202012Validator:
+    return compile_schema(json.loads(schema))
+
+
+def _filled(data: bytes, schema: Json) -> bytes:
+    """Return the value with its absent members filled in from the schema's `properties`."""
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    if not isinstance(properties, dict) or not data.lstrip().startswith(b"{"):
+        return data
+    absent: list[tuple[str, bytes]] = []
+    for name, member in properties.items():
+        value = cut(data, (name,))
+        if value is not None:
+            inner = _filled(value, member)
+            data = data if inner is value else with_member(data, name, inner)
+        elif isinstance(member, dict) and "default" in member:
+            absent.append((name, json.dumps(member["default"], separators=(",", ":")).encode()))
+    return with_members_added(data, absent) if absent else data

@@ -1,0 +1,101 @@
+"""Constructs of the language that this version does not have: refused by name, never ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perdure_machine.definition.problems import Problems
+from perdure_machine.expressions.values import Json
+from perdure_machine.payload import Path
+
+DOCUMENT = frozenset({"deadline", "exclusive", "compensate_on_cancel", "at_end", "trigger"})
+LIMITS = frozenset({"cost"})
+KINDS = frozenset(
+    {
+        "switch",
+        "signal",
+        "approval",
+        "for_each",
+        "repeat",
+        "run",
+        "emit",
+        "group",
+        "fail",
+        "finish",
+        "grpc",
+        "cancel_run",
+    }
+)
+NODE = KINDS | {
+    "join",
+    "cancel_rest",
+    "deadline",
+    "on_failure",
+    "compensate",
+    "publish",
+    "effect_key",
+    "connection",
+    "cost",
+    "subject",
+}
+TASK = frozenset({"one_of", "connection"})
+HTTP = frozenset({"connection"})
+WAIT = frozenset({"until", "calendar", "zone"})
+DOCUMENT_VALUES = {"on_error": {"finish_others"}}
+EFFECTS = frozenset({"reconcile"})
+
+
+def without_later(document: dict[str, Json], problems: Problems) -> dict[str, Json]:
+    """Return the document without constructs of later versions, each noted as a problem."""
+    kept = _without(document, DOCUMENT, (), problems)
+    for key, values in DOCUMENT_VALUES.items():
+        if kept.get(key) in values:
+            _note((key,), str(kept.pop(key)), problems)
+    limits = kept.get("limits")
+    if isinstance(limits, dict):
+        kept["limits"] = _without(limits, LIMITS, ("limits",), problems)
+    nodes = kept.get("nodes")
+    if isinstance(nodes, dict):
+        kept["nodes"] = {id_: _node(node, ("nodes", id_), problems) for id_, node in nodes.items()}
+    return kept
+
+
+def is_later_kind(node: Mapping[str, Json]) -> bool:
+    """Tell whether a node of the document has a kind of a later version."""
+    return not KINDS.isdisjoint(node)
+
+
+def _node(node: Json, path: Path, problems: Problems) -> Json:
+    if not isinstance(node, dict):
+        return node
+    kept = _without(node, NODE, path, problems)
+    for kind, later in (("task", TASK), ("http", HTTP), ("wait", WAIT)):
+        body = kept.get(kind)
+        if isinstance(body, dict):
+            kept[kind] = _without(body, later, (*path, kind), problems)
+    _effect(kept, path, problems)
+    return kept
+
+
+def _effect(node: dict[str, Json], path: Path, problems: Problems) -> None:
+    body = node.get("http")
+    if not isinstance(body, dict):
+        return
+    effect = body.get("effect")
+    kind = effect.get("kind") if isinstance(effect, dict) else effect
+    if isinstance(kind, str) and kind in EFFECTS:
+        _note((*path, "http", "effect"), kind, problems)
+        del body["effect"]
+
+
+def _without(
+    members: dict[str, Json], later: frozenset[str], path: Path, problems: Problems
+) -> dict[str, Json]:
+    for key in members:
+        if key in later:
+            _note((*path, key), key, problems)
+    return {key: value for key, value in members.items() if key not in later}
+
+
+def _note(path: Path, name: str, problems: Problems) -> None:
+    problems.add(path, f"not in this version yet: {name}")

@@ -1,0 +1,116 @@
+"""Compiles CEL once per definition, within limits that keep every evaluation small."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache
+
+from cel_expr_python import cel  # type: ignore[import-untyped]
+from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings  # type: ignore[import-untyped]
+
+from perdure_machine.expressions.errors import ExpressionInvalid
+from perdure_machine.expressions.reads import (
+    INPUT,
+    LATER_ROOTS,
+    NODES,
+    RUN,
+    Read,
+    children,
+    find_reads,
+    plain_read,
+)
+from perdure_machine.expressions.wire import Comprehension, Tree, read_tree
+
+MAX_SOURCE = 2_048
+"""Longest expression, in characters."""
+
+MAX_TREE = 1_000
+"""Most parts of a compiled expression; macros such as `optMap` repeat what they are given."""
+
+MAX_COMPREHENSIONS = 3
+"""Deepest nesting of `map`, `filter`, `all`, `exists` and `cel.bind`."""
+
+ERROR_TYPE = cel.Type.ERROR
+"""The type of an answer that is an error; CEL answers with it rather than raising."""
+
+_UNDECLARED = re.compile(r"undeclared reference to '([^']+)'")
+_FIRST_PROBLEM = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """One compiled CEL expression."""
+
+    source: str
+    reads: frozenset[Read]
+    plain: Read | None
+    tree: Tree = field(repr=False, compare=False)
+    loops: bool
+    compiled: cel.Expression = field(repr=False, compare=False)
+
+
+def compile_program(source: str) -> Program:
+    """Compile CEL text; raises `ExpressionInvalid` with what is wrong and where."""
+    if len(source) > MAX_SOURCE:
+        raise ExpressionInvalid(
+            f"it is {len(source)} characters long; at most {MAX_SOURCE} are allowed", source
+        )
+    compiled = _compile(source)
+    tree = read_tree(compiled.serialize())
+    size, depth = _measure(tree)
+    if size > MAX_TREE:
+        raise ExpressionInvalid(f"it has {size} parts; at most {MAX_TREE} are allowed", source)
+    if depth > MAX_COMPREHENSIONS:
+        raise ExpressionInvalid(f"it nests {depth} loops; at most {MAX_COMPREHENSIONS}", source)
+    return Program(
+        source, find_reads(tree, source), plain_read(tree, source), tree, depth > 0, compiled
+    )
+
+
+@cache
+def environment() -> cel.Env:
+    """Return the one environment: the roots, without types, and the pinned function libraries."""
+    roots = dict.fromkeys((INPUT, NODES, RUN), cel.Type.DYN)
+    libraries = [
+        ext_strings.ExtStrings(),
+        ext_math.ExtMath(),
+        ext_optional.ExtOptional(),
+        ext_bindings.ExtBindings(),
+        ext_encoders.ExtEncoders(),
+    ]
+    return cel.NewEnv(variables=roots, extensions=libraries)
+
+
+def _compile(source: str) -> cel.Expression:
+    if "\0" in source:
+        raise ExpressionInvalid("it holds a NUL character", source)
+    try:
+        compiled = environment().compile(source)
+    except (RuntimeError, UnicodeError) as error:
+        raise _problem(str(error), source) from error
+    if compiled.return_type().name().startswith("optional_type"):
+        hint = "end it with .orValue(...)"
+        raise ExpressionInvalid("its value is an optional, not a value", source, hint)
+    return compiled
+
+
+def _problem(text: str, source: str) -> ExpressionInvalid:
+    undeclared = _UNDECLARED.search(text)
+    if undeclared and undeclared[1] in LATER_ROOTS:
+        return ExpressionInvalid(f"not in this version yet: {undeclared[1]}", source)
+    if undeclared:
+        hint = "roots are input, nodes.ID.output | status | error and run"
+        return ExpressionInvalid(f"nothing is called '{undeclared[1]}'", source, hint)
+    first = _FIRST_PROBLEM.search(text)
+    if first and int(first[2]) > 0:
+        return ExpressionInvalid(f"{first[3]} at character {first[2]}", source)
+    return ExpressionInvalid(first[3] if first else text, source)
+
+
+def _measure(tree: Tree) -> tuple[int, int]:
+    """Return the number of parts and the deepest nesting of comprehensions."""
+    inner = [_measure(part) for part in children(tree)]
+    size = 1 + sum(part_size for part_size, _ in inner)
+    depth = max((part_depth for _, part_depth in inner), default=0)
+    return size, depth + (1 if isinstance(tree, Comprehension) else 0)

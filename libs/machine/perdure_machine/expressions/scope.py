@@ -1,0 +1,62 @@
+"""What a run gives to an expression: payloads as bytes, and a few facts about the run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from perdure_machine.expressions.reads import INPUT, RUN, Read
+from perdure_machine.payload import cut
+
+
+@dataclass(frozen=True, slots=True)
+class NodeValue:
+    """A node as expressions see it; `output` and `error` are JSON bytes, None when absent."""
+
+    status: str
+    output: bytes | None
+    error: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """The run as expressions see it; `started_at` is RFC 3339 text in UTC."""
+
+    id: str
+    workflow: str
+    version: int
+    started_at: str
+    org: str
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Everything that the expressions of one node may read; an empty `input` is an absent one."""
+
+    input: bytes
+    nodes: Mapping[str, NodeValue]
+    run: RunFacts
+
+    def bytes_at(self, read: Read) -> bytes | None:
+        """Return the JSON bytes that `read` names, as they came, or None if they are absent."""
+        whole = self._part(read)
+        return cut(whole, read.path) if whole is not None else None
+
+    def _part(self, read: Read) -> bytes | None:
+        if read.root == INPUT:
+            return self.input or None
+        if read.root == RUN:
+            return _json(getattr(self.run, str(read.part)))
+        node = self.nodes.get(str(read.node))
+        if node is None:
+            return None
+        if read.part == "status":
+            return _json(node.status)
+        return node.output if read.part == "output" else node.error
+
+
+def _json(value: str | int | Mapping[str, str]) -> bytes:
+    plain = dict(value) if isinstance(value, Mapping) else value
+    return json.dumps(plain, ensure_ascii=False, separators=(",", ":")).encode()

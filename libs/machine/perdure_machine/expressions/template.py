@@ -1,0 +1,144 @@
+"""A JSON-like tree of a definition whose texts may be, or contain, expressions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from perdure_machine.expressions.errors import ExpressionInvalid
+from perdure_machine.expressions.expression import Expression, compile_expression
+from perdure_machine.expressions.reads import Read
+from perdure_machine.expressions.text import Embedded, split_text
+from perdure_machine.expressions.values import Json
+from perdure_machine.payload import Path
+
+Report = Callable[[Path, ExpressionInvalid], None]
+"""Takes the place of an expression in the tree and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """JSON that holds no expression, in the document's order."""
+
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Splice:
+    """A text that is wholly `${expr}`: the expression's value, of whatever type."""
+
+    expression: Expression
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text that contains `${expr}`: `bytes` pieces stand between JSON's quotes already."""
+
+    pieces: tuple[bytes | Expression, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Members:
+    """An object; names are JSON text with their quotes."""
+
+    entries: tuple[tuple[bytes, Part], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Items:
+    """A list."""
+
+    parts: tuple[Part, ...]
+
+
+Part = Literal | Splice | Text | Members | Items
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A compiled template: every place it reads, and its tree."""
+
+    reads: frozenset[Read]
+    part: Part = field(repr=False)
+    source: str = field(repr=False, compare=False)
+
+    @property
+    def constant(self) -> bytes | None:
+        """The JSON that this template always renders to, or None if it has expressions."""
+        return self.part.data if isinstance(self.part, Literal) else None
+
+
+def parse_template(value: Json, report: Report) -> Template:
+    """Compile `value`; each expression that cannot be compiled is given to `report`."""
+    reads: set[Read] = set()
+    part = _part(value, (), reads, report)
+    return Template(frozenset(reads), part, _dump(value).decode())
+
+
+def compile_template(value: Json) -> Template:
+    """Compile `value`; raises `ExpressionInvalid` for the first expression that is wrong."""
+
+    def refuse(_path: Path, problem: ExpressionInvalid) -> None:
+        raise problem
+
+    return parse_template(value, refuse)
+
+
+def _part(value: Json, path: Path, reads: set[Read], report: Report) -> Part:
+    match value:
+        case dict():
+            entries = [(_dump(k), _part(v, (*path, k), reads, report)) for k, v in value.items()]
+            return _folded(Members(tuple(entries)), [part for _, part in entries])
+        case list():
+            parts = [_part(v, (*path, i), reads, report) for i, v in enumerate(value)]
+            return _folded(Items(tuple(parts)), parts)
+        case str():
+            return _text(value, path, reads, report)
+        case _:
+            return Literal(_dump(value))
+
+
+def _folded(container: Members | Items, parts: list[Part]) -> Part:
+    """Join literals once here rather than at every rendering."""
+    texts = [part.data for part in parts if isinstance(part, Literal)]
+    if len(texts) < len(parts):
+        return container
+    if isinstance(container, Items):
+        return Literal(b"[%b]" % b",".join(texts))
+    names = [name for name, _ in container.entries]
+    pairs = zip(names, texts, strict=True)
+    return Literal(b"{%b}" % b",".join(name + b":" + text for name, text in pairs))
+
+
+def _text(value: str, path: Path, reads: set[Read], report: Report) -> Part:
+    try:
+        split = split_text(value)
+    except ExpressionInvalid as problem:
+        report(path, problem)
+        return Literal(b"null")
+    pieces = [_piece(piece, path, report) for piece in split]
+    expressions = [piece for piece in pieces if isinstance(piece, Expression)]
+    reads.update(*(expression.reads for expression in expressions))
+    if not expressions:
+        return Literal(b'"%b"' % b"".join(piece for piece in pieces if isinstance(piece, bytes)))
+    if len(pieces) == 1:
+        return Splice(expressions[0])
+    return Text(tuple(pieces))
+
+
+def _piece(piece: str | Embedded, path: Path, report: Report) -> bytes | Expression:
+    if isinstance(piece, str):
+        return _dump(piece)[1:-1]
+    try:
+        return compile_expression(piece.source)
+    except ExpressionInvalid as problem:
+        report(path, problem)
+        return b""
+
+
+def _dump(value: Json) -> bytes:
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can carry
+        return json.dumps(value, separators=(",", ":")).encode()
