@@ -15,9 +15,9 @@ from urllib.parse import urlsplit
 
 import asyncpg
 from asyncpg.pool import PoolConnectionProxy
-from perdure_runtime.errors import FailedPrecondition, Reason
+from perdure_runtime.errors import FailedPrecondition, Reason, Unavailable
 
-from perdure_store.classify import classified
+from perdure_store.classify import BACK_OFF_SECONDS, classified
 
 Connection: TypeAlias = "asyncpg.Connection | PoolConnectionProxy"
 """What queries are sent through, a pool's or one's own."""
@@ -135,6 +135,14 @@ def _explained(url: str) -> Iterator[None]:
         raise _refused(url, error, "create the database, or correct its name in the URL") from error
     except asyncpg.ClientConfigurationError as error:
         raise _refused(url, error, "write it as postgresql://user@host:port/database") from error
+    except OSError as error:
+        raise Unavailable(
+            f"what: no PostgreSQL can be reached: {error}\n"
+            f"where: {shown(url)}\n"
+            "do this: start the server, or correct host and port in the URL",
+            reason=Reason.STORE_UNAVAILABLE,
+            retry_after=BACK_OFF_SECONDS,
+        ) from error
 
 
 def _refused(url: str, error: Exception, do_this: str) -> FailedPrecondition:

@@ -60,9 +60,10 @@ async def transaction(connection: Connection, fail_point: FailPoint) -> AsyncIte
     the connection breaks during the commit, whether it took effect is unknown: the caller gets
     Unavailable and may send the same event again (R5).
     """
+    _refuse_nesting(connection)
+    current = Transaction(connection)
     with classified():
-        current = Transaction(connection)
-        await _begin(connection)
+        await connection.execute("BEGIN")
         try:
             yield current
             async with fail_point.around():
@@ -85,11 +86,6 @@ async def write(
     with classified():
         async with fail_point.around():
             return await connection.fetch(query, *args)
-
-
-async def _begin(connection: Connection) -> None:
-    _refuse_nesting(connection)
-    await connection.execute("BEGIN")
 
 
 def _refuse_nesting(connection: Connection) -> None:

@@ -1,0 +1,98 @@
+"""The commands of `python -m perdure_store`."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from perdure_runtime.errors import PerdureError
+
+from perdure_store.migrate import Status, migrate, read_status
+from perdure_store.migration_files import Migration, Phase, bundled_migrations, read_migrations
+from perdure_store.pool import open_connection
+from perdure_store.schema_text import schema_text
+
+URL_VARIABLES = ("PERDURE_DATABASE_DIRECT_URL", "PERDURE_DATABASE_URL")
+APPLICATION_NAME = "perdure-migrate"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; return the exit status: 0, 1 for an error, 2 for wrong arguments."""
+    options = _parser().parse_args(arguments)
+    if not options.database_url:
+        _say(
+            "what: no database was named\n"
+            f"where: {' and '.join(URL_VARIABLES)}\n"
+            "do this: set one of them, or give --database-url postgresql://user@host:port/database"
+        )
+        return 2
+    try:
+        asyncio.run(_run(options))
+    except PerdureError as error:
+        _say(error.message)
+        return 1
+    return 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m perdure_store", description=main.__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    run = commands.add_parser("migrate", help="run the migrations that the database lacks")
+    run.add_argument("--phase", type=Phase, choices=list(Phase), default=Phase.ALL)
+    status = commands.add_parser("status", help="list applied and pending migrations")
+    schema = commands.add_parser("schema", help="write the schema of a migrated database as SQL")
+    schema.add_argument("--output", type=Path, help="file to write; standard output without it")
+    for command in (run, status, schema):
+        command.add_argument("--database-url", default=_url_of_environment(), metavar="URL")
+    for command in (run, status):
+        command.add_argument("--dir", type=Path, default=None, help="folder of the migrations")
+    return parser
+
+
+def _url_of_environment() -> str | None:
+    return next(filter(None, map(os.environ.get, URL_VARIABLES)), None)
+
+
+async def _run(options: argparse.Namespace) -> None:
+    connection = await open_connection(
+        options.database_url, application_name=APPLICATION_NAME, command_timeout=None
+    )
+    try:
+        match options.command:
+            case "migrate":
+                for done in await migrate(connection, _migrations(options), options.phase):
+                    print(f"applied {done.name}")
+            case "status":
+                _print_status(await read_status(connection, _migrations(options)))
+            case "schema":
+                _write(await schema_text(connection), options.output)
+    finally:
+        await connection.close()
+
+
+def _migrations(options: argparse.Namespace) -> tuple[Migration, ...]:
+    folder: Traversable = options.dir or bundled_migrations()
+    return read_migrations(folder)
+
+
+def _print_status(status: Status) -> None:
+    for row in status.applied:
+        print(f"applied  {row.name}  {row.applied_at:%Y-%m-%d %H:%M:%S} UTC")
+    for migration in status.pending:
+        print(f"pending  {migration.name}")
+
+
+def _write(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text, end="")
+    else:
+        output.write_text(text, encoding="utf-8")

@@ -1,0 +1,458 @@
+-- The whole schema, generated from a migrated database by `python -m tools.write_schema`;
+-- edit the migrations instead.
+-- Roles are made by 0001_pre_roles.sql, partitions by ensure_month.
+
+SET check_function_bodies = off;
+
+-- ---- Types
+
+CREATE TYPE effect_status AS ENUM ('in_flight', 'settled', 'refused', 'outcome_unknown', 'needs_review');
+CREATE TYPE outbox_state AS ENUM ('ready', 'sent', 'blocked');
+CREATE TYPE run_status AS ENUM ('running', 'completed', 'failed', 'cancelled', 'timed_out');
+CREATE TYPE step_status AS ENUM ('queued', 'running', 'backing_off', 'waiting', 'parked', 'completed', 'failed', 'skipped', 'cancelled');
+
+-- ---- Functions
+
+CREATE FUNCTION ensure_month(first_day date)
+ RETURNS boolean
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+DECLARE
+    parent text;
+    child text;
+    ending text := to_char(first_day, '_YYYYMM');
+    renamed record;
+    lower_bound uuid := uuid7_floor(first_day::timestamp AT TIME ZONE 'UTC');
+    upper_bound uuid := uuid7_floor((first_day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
+BEGIN
+    INSERT INTO months (month) VALUES (first_day) ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    FOREACH parent IN ARRAY ARRAY['runs', 'run_tags', 'steps', 'attempts', 'effects', 'history'] LOOP
+        child := parent || ending;
+        EXECUTE format(
+            'CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', child, parent, lower_bound, upper_bound
+        );
+        IF parent IN ('runs', 'steps') THEN
+            EXECUTE format('ALTER TABLE %I SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)', child);
+        END IF;
+        FOR renamed IN
+            SELECT part.relname AS old, whole.relname || ending AS new
+              FROM pg_index AS x
+              JOIN pg_class AS part ON part.oid = x.indexrelid
+              JOIN pg_inherits AS i ON i.inhrelid = part.oid
+              JOIN pg_class AS whole ON whole.oid = i.inhparent
+             WHERE x.indrelid = child::regclass
+        LOOP
+            EXECUTE format('ALTER INDEX %I RENAME TO %I', renamed.old, renamed.new);
+        END LOOP;
+    END LOOP;
+    RETURN true;
+END
+$function$
+;
+
+CREATE FUNCTION refuse_change()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    RAISE EXCEPTION 'a published workflow never changes' USING ERRCODE = 'integrity_constraint_violation',
+        CONSTRAINT = 'workflows_immutable';
+END
+$function$
+;
+
+CREATE FUNCTION uuid7_floor(instant timestamp with time zone)
+ RETURNS uuid
+ LANGUAGE sql
+ IMMUTABLE STRICT
+AS $function$
+    SELECT (lpad(to_hex((extract(epoch FROM instant) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+$function$
+;
+
+-- ---- Tables
+
+CREATE TABLE schema_migrations (
+    version integer NOT NULL,
+    name text NOT NULL,
+    sha256 text NOT NULL,
+    applied_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT schema_migrations_pkey PRIMARY KEY (version)
+);
+
+CREATE TABLE orgs (
+    org text NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT orgs_pkey PRIMARY KEY (org),
+    CONSTRAINT orgs_org_not_empty CHECK ((org <> ''::text))
+);
+
+CREATE TABLE lanes (
+    lane text NOT NULL,
+    shards smallint DEFAULT 1 NOT NULL,
+    stream_ceiling integer DEFAULT 1000 NOT NULL,
+    hand_out_ms integer DEFAULT 10000 NOT NULL,
+    lease_ms integer DEFAULT 30000 NOT NULL,
+    poison_limit smallint DEFAULT 3 NOT NULL,
+    retry_max smallint NOT NULL,
+    retry_base_ms integer DEFAULT 1000 NOT NULL,
+    retry_factor real DEFAULT 2 NOT NULL,
+    retry_cap_ms integer DEFAULT 300000 NOT NULL,
+    CONSTRAINT lanes_pkey PRIMARY KEY (lane),
+    CONSTRAINT lanes_lane_plain CHECK ((lane ~ '^[a-z][a-z0-9_-]{0,39}$'::text)),
+    CONSTRAINT lanes_positive CHECK (((stream_ceiling > 0) AND (hand_out_ms > 0) AND (lease_ms > 0) AND (poison_limit > 0) AND (retry_max >= 0) AND (retry_base_ms > 0) AND (retry_factor >= (1)::double precision) AND (retry_cap_ms > 0))),
+    CONSTRAINT lanes_shards_range CHECK (((shards >= 1) AND (shards <= 256)))
+);
+
+CREATE TABLE workflows (
+    workflow_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    org text NOT NULL,
+    name text NOT NULL,
+    version integer NOT NULL,
+    digest bytea NOT NULL,
+    document bytea NOT NULL,
+    published_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT workflows_pkey PRIMARY KEY (workflow_id),
+    CONSTRAINT workflows_version_unique UNIQUE (org, name, version),
+    CONSTRAINT workflows_digest_length CHECK ((octet_length(digest) = 32)),
+    CONSTRAINT workflows_version_positive CHECK ((version > 0))
+);
+
+CREATE TABLE workflow_nodes (
+    workflow_id bigint NOT NULL,
+    node text NOT NULL,
+    steps text[] NOT NULL,
+    outputs text[] NOT NULL,
+    input boolean NOT NULL,
+    CONSTRAINT workflow_nodes_pkey PRIMARY KEY (workflow_id, node)
+);
+
+CREATE TABLE leaders (
+    duty text NOT NULL,
+    holder text NOT NULL,
+    expires_at timestamp with time zone NOT NULL,
+    CONSTRAINT leaders_pkey PRIMARY KEY (duty)
+);
+
+CREATE TABLE runs (
+    run_id uuid NOT NULL,
+    org text NOT NULL,
+    workflow_id bigint NOT NULL,
+    workflow text NOT NULL,
+    workflow_version integer NOT NULL,
+    status run_status DEFAULT 'running'::run_status NOT NULL,
+    revision bigint DEFAULT 1 NOT NULL,
+    generation integer DEFAULT 0 NOT NULL,
+    priority smallint DEFAULT 0 NOT NULL,
+    next_step integer DEFAULT 1 NOT NULL,
+    ended_nodes integer DEFAULT 0 NOT NULL,
+    next_seq integer DEFAULT 1 NOT NULL,
+    input bytea NOT NULL,
+    output bytea,
+    error bytea,
+    start_key text,
+    tags bytea DEFAULT '\x7b7d'::bytea NOT NULL,
+    traceparent text,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    age_at timestamp with time zone,
+    CONSTRAINT runs_pkey PRIMARY KEY (run_id),
+    CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
+    CONSTRAINT runs_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::run_status))),
+    CONSTRAINT runs_priority_range CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
+    CONSTRAINT runs_start_key_length CHECK (((start_key IS NULL) OR ((length(start_key) >= 1) AND (length(start_key) <= 200))))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE run_tags (
+    run_id uuid NOT NULL,
+    org text NOT NULL,
+    key text NOT NULL,
+    value text NOT NULL,
+    CONSTRAINT run_tags_pkey PRIMARY KEY (run_id, key)
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE steps (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    org text NOT NULL,
+    scope text DEFAULT ''::text NOT NULL,
+    generation integer DEFAULT 0 NOT NULL,
+    node text NOT NULL,
+    kind text NOT NULL,
+    status step_status NOT NULL,
+    lane text,
+    owner text,
+    priority smallint DEFAULT 0 NOT NULL,
+    fence integer DEFAULT 0 NOT NULL,
+    lease_id uuid,
+    lease_expires_at timestamp with time zone,
+    try_expires_at timestamp with time zone,
+    worker text,
+    failures integer DEFAULT 0 NOT NULL,
+    losses integer DEFAULT 0 NOT NULL,
+    effect_prefix text,
+    input bytea,
+    output bytea,
+    error bytea,
+    traceparent text,
+    created_at timestamp with time zone NOT NULL,
+    started_at timestamp with time zone,
+    ended_at timestamp with time zone,
+    CONSTRAINT steps_pkey PRIMARY KEY (run_id, step),
+    CONSTRAINT steps_one_activation UNIQUE (run_id, scope, generation, node),
+    CONSTRAINT steps_ended_when_final CHECK (((status = ANY (ARRAY['completed'::step_status, 'failed'::step_status, 'skipped'::step_status, 'cancelled'::step_status])) = (ended_at IS NOT NULL))),
+    CONSTRAINT steps_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::step_status))),
+    CONSTRAINT steps_queue_named CHECK (((status <> ALL (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status])) OR ((lane IS NOT NULL) AND (owner IS NOT NULL)))),
+    CONSTRAINT steps_running_has_lease CHECK ((((status = 'running'::step_status) = (lease_expires_at IS NOT NULL)) AND ((status <> 'running'::step_status) OR ((lease_id IS NOT NULL) AND (worker IS NOT NULL) AND (fence > 0))))),
+    CONSTRAINT steps_try_when_running CHECK (((try_expires_at IS NULL) OR (status = 'running'::step_status)))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE attempts (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    fence integer NOT NULL,
+    lease_id uuid NOT NULL,
+    worker text NOT NULL,
+    outcome text NOT NULL,
+    error bytea,
+    next_step integer,
+    started_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone NOT NULL,
+    CONSTRAINT attempts_pkey PRIMARY KEY (run_id, step, fence),
+    CONSTRAINT attempts_outcome_known CHECK ((outcome = ANY (ARRAY['completed'::text, 'failed'::text, 'timed_out'::text, 'lost'::text, 'released'::text, 'cancelled'::text])))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE effects (
+    run_id uuid NOT NULL,
+    key text NOT NULL,
+    org text NOT NULL,
+    step integer NOT NULL,
+    kind text NOT NULL,
+    status effect_status NOT NULL,
+    fence integer NOT NULL,
+    calls integer NOT NULL,
+    begun_at timestamp with time zone NOT NULL,
+    settled_at timestamp with time zone,
+    CONSTRAINT effects_pkey PRIMARY KEY (run_id, key),
+    CONSTRAINT effects_calls_positive CHECK ((calls > 0)),
+    CONSTRAINT effects_kind_known CHECK ((kind = ANY (ARRAY['provider'::text, 'reconcile'::text, 'none'::text]))),
+    CONSTRAINT effects_settled_has_time CHECK (((status = 'settled'::effect_status) = (settled_at IS NOT NULL)))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE history (
+    run_id uuid NOT NULL,
+    seq integer NOT NULL,
+    at timestamp with time zone NOT NULL,
+    kind text NOT NULL,
+    step integer,
+    fence integer,
+    details bytea,
+    CONSTRAINT history_pkey PRIMARY KEY (run_id, seq)
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE months (
+    month date NOT NULL,
+    closed boolean DEFAULT false NOT NULL,
+    CONSTRAINT months_pkey PRIMARY KEY (month),
+    CONSTRAINT months_first_day CHECK ((EXTRACT(day FROM month) = (1)::numeric))
+);
+
+CREATE TABLE start_keys (
+    org text NOT NULL,
+    start_key text NOT NULL,
+    run_id uuid NOT NULL,
+    digest bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    expires_at timestamp with time zone,
+    CONSTRAINT start_keys_pkey PRIMARY KEY (org, start_key)
+);
+
+CREATE TABLE outbox (
+    outbox_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    org text NOT NULL,
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    lane text NOT NULL,
+    owner text NOT NULL,
+    slot smallint NOT NULL,
+    priority smallint NOT NULL,
+    state outbox_state DEFAULT 'ready'::outbox_state NOT NULL,
+    traceparent text,
+    created_at timestamp with time zone NOT NULL,
+    sent_at timestamp with time zone,
+    entry_id text,
+    CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id),
+    CONSTRAINT outbox_one_per_step UNIQUE (run_id, step),
+    CONSTRAINT outbox_sent_has_entry CHECK ((((state = 'sent'::outbox_state) = (entry_id IS NOT NULL)) AND ((state = 'sent'::outbox_state) = (sent_at IS NOT NULL)))),
+    CONSTRAINT outbox_slot_range CHECK (((slot >= 0) AND (slot <= 255)))
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.01, autovacuum_vacuum_cost_delay=0);
+
+CREATE TABLE timers (
+    timer_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    org text NOT NULL,
+    run_id uuid NOT NULL,
+    step integer,
+    kind text NOT NULL,
+    internal boolean DEFAULT false NOT NULL,
+    generation integer DEFAULT 0 NOT NULL,
+    due_at timestamp with time zone NOT NULL,
+    next_try timestamp with time zone NOT NULL,
+    tries integer DEFAULT 0 NOT NULL,
+    details bytea,
+    CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'end_steps'::text, 'advance'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NOT NULL) = (kind = ANY (ARRAY['retry'::text, 'wait'::text]))))
+) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
+
+-- ---- References
+
+ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
+ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
+
+-- ---- Indexes
+
+CREATE INDEX runs_by_age ON runs (age_at) WHERE ((status = 'running'::run_status) AND (age_at IS NOT NULL));
+CREATE INDEX runs_by_org ON runs (org, run_id);
+CREATE INDEX runs_by_workflow ON runs (org, workflow, run_id);
+CREATE INDEX runs_unfinished ON runs (run_id) WHERE (status = 'running'::run_status);
+CREATE INDEX run_tags_by_value ON run_tags (org, key, value, run_id);
+CREATE INDEX steps_by_lease_expiry ON steps (lease_expires_at) WHERE (status = 'running'::step_status);
+CREATE INDEX steps_unfinished ON steps (run_id, step) WHERE (status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status]));
+CREATE INDEX effects_open ON effects (begun_at) WHERE (status = ANY (ARRAY['in_flight'::effect_status, 'outcome_unknown'::effect_status, 'needs_review'::effect_status]));
+CREATE INDEX start_keys_by_expiry ON start_keys (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX start_keys_by_run ON start_keys (run_id);
+CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::outbox_state);
+CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE (state = 'ready'::outbox_state);
+CREATE INDEX outbox_sent ON outbox (lane, owner, sent_at) WHERE (state = 'sent'::outbox_state);
+CREATE INDEX timers_by_run ON timers (run_id);
+CREATE INDEX timers_due ON timers (org, next_try) WHERE (NOT internal);
+CREATE INDEX timers_internal_due ON timers (org, next_try) WHERE internal;
+CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (step IS NOT NULL);
+
+-- ---- Views
+
+CREATE VIEW no_way_forward AS
+ SELECT s.org,
+    s.run_id,
+    s.step,
+    s.status::text AS status,
+    'queued without an outbox row'::text AS missing
+   FROM steps s
+     JOIN runs r USING (run_id)
+  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+           FROM outbox o
+          WHERE o.run_id = s.run_id AND o.step = s.step))
+UNION ALL
+ SELECT s.org,
+    s.run_id,
+    s.step,
+    s.status::text AS status,
+    'running under a lease that ended long ago'::text AS missing
+   FROM steps s
+     JOIN runs r USING (run_id)
+     JOIN lanes l ON l.lane = s.lane
+  WHERE s.status = 'running'::step_status AND r.status = 'running'::run_status AND s.lease_expires_at < (clock_timestamp() - l.lease_ms::double precision * '00:00:00.001'::interval - '00:00:30'::interval)
+UNION ALL
+ SELECT s.org,
+    s.run_id,
+    s.step,
+    s.status::text AS status,
+    'backing off without a retry timer'::text AS missing
+   FROM steps s
+     JOIN runs r USING (run_id)
+  WHERE s.status = 'backing_off'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'retry'::text))
+UNION ALL
+ SELECT s.org,
+    s.run_id,
+    s.step,
+    s.status::text AS status,
+    'waiting without a timer'::text AS missing
+   FROM steps s
+     JOIN runs r USING (run_id)
+  WHERE s.status = 'waiting'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'wait'::text))
+UNION ALL
+ SELECT s.org,
+    s.run_id,
+    s.step,
+    s.status::text AS status,
+    'parked for a cause that does not stand'::text AS missing
+   FROM steps s
+     JOIN runs r USING (run_id)
+  WHERE s.status = 'parked'::step_status AND r.status = 'running'::run_status
+UNION ALL
+ SELECT r.org,
+    r.run_id,
+    NULL::integer AS step,
+    r.status::text AS status,
+    'running with no unfinished step and no internal event'::text AS missing
+   FROM runs r
+  WHERE r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+           FROM steps s
+          WHERE s.run_id = r.run_id AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = r.run_id AND t.internal));
+
+-- ---- Triggers
+
+CREATE TRIGGER workflows_immutable BEFORE DELETE OR UPDATE ON workflows FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER workflow_nodes_immutable BEFORE DELETE OR UPDATE ON workflow_nodes FOR EACH ROW EXECUTE FUNCTION refuse_change();
+
+-- ---- Rights
+
+GRANT USAGE ON SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+
+GRANT SELECT ON schema_migrations TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON orgs TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON lanes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT ON workflows TO perdure_coordinator;
+GRANT SELECT ON workflows TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT ON workflow_nodes TO perdure_coordinator;
+GRANT SELECT ON workflow_nodes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON leaders TO perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON leaders TO perdure_coordinator, perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON runs TO perdure_coordinator;
+GRANT SELECT ON runs TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT ON run_tags TO perdure_coordinator;
+GRANT SELECT ON run_tags TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON steps TO perdure_coordinator;
+GRANT SELECT ON steps TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT ON attempts TO perdure_coordinator;
+GRANT SELECT ON attempts TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON effects TO perdure_coordinator;
+GRANT SELECT ON effects TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT ON history TO perdure_coordinator;
+GRANT SELECT ON history TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON months TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON start_keys TO perdure_coordinator;
+GRANT DELETE, SELECT ON start_keys TO perdure_sweeper;
+GRANT SELECT ON start_keys TO perdure_ingest, perdure_relay, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON outbox TO perdure_coordinator;
+GRANT SELECT ON outbox TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON timers TO perdure_coordinator;
+GRANT SELECT ON timers TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+
+GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
+
+REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
+
+DO $$
+BEGIN
+    EXECUTE format('GRANT CONNECT ON DATABASE %I TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer', current_database());
+END
+$$;
+
+-- This month and the next two.
+SELECT ensure_month((date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + n * interval '1 month')::date)
+  FROM generate_series(0, 2) AS n;
