@@ -4,6 +4,7 @@ from collections.abc import Sequence
 import pytest
 from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import Internal, Reason, Unavailable
+from perdure_runtime.rpc import deadline
 
 
 class Wire:
@@ -130,6 +131,20 @@ async def test_stop_waits_for_everything_taken_and_takes_no_more() -> None:
     await stopping
     assert first.result() == -1
     assert second.result() == -2
+
+
+async def test_a_batch_inherits_no_submitters_deadline() -> None:
+    left: list[float | None] = []
+
+    async def send(items: list[int]) -> Sequence[int]:
+        left.append(deadline.remaining())
+        return items
+
+    batcher = Batcher(send, 64)
+    await batcher.start()
+    async with deadline.within(30.0):
+        await batcher.submit(1)
+    assert left == [None]
 
 
 async def test_start_and_stop_may_come_twice_and_in_any_order() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from contextvars import Context
 from typing import Generic, TypeVar
 
 from perdure_runtime.errors import Internal, Reason, Unavailable
@@ -63,7 +64,8 @@ class Batcher(Generic[Item, Answer]):
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._gathered.append((item, waiter))
         if self._running is None:
-            self._running = asyncio.create_task(self._run())
+            # A context of its own: one submitter's deadline and log fields are not the others'.
+            self._running = asyncio.create_task(self._run(), context=Context())
         return await waiter
 
     async def _run(self) -> None:
