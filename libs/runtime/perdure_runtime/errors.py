@@ -68,6 +68,10 @@ class Reason(StrEnum):
         "PAGE_TOKEN_INVALID",
         "The page token was not made by this list, or was made for other filters.",
     )
+    PORT_UNAVAILABLE = (
+        "PORT_UNAVAILABLE",
+        "A process cannot listen on the address that it is told to listen on.",
+    )
     CONFIG_INVALID = ("CONFIG_INVALID", "The configuration of a process has errors.")
     LANE_UNKNOWN = ("LANE_UNKNOWN", "The definition names a lane that no operator has made.")
     RUN_NOT_FOUND = ("RUN_NOT_FOUND", "The org has no run with this id.")

@@ -1,0 +1,1 @@
+"""gRPC between services: server, client, deadlines, and the mapping of errors to statuses."""

@@ -1,0 +1,156 @@
+"""Calls to other services: one channel, one way to send, errors of the one tree.
+
+Every send passes the fail point that the caller declares. UNAVAILABLE, and nothing else, is sent
+again until the deadline, because every method that is called this way is idempotent (R5).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeVar
+
+import grpc
+from tenacity import (
+    AsyncRetrying,
+    RetryCallState,
+    retry_if_exception_type,
+    stop_before_delay,
+)
+
+from perdure_runtime.backoff import Backoff
+from perdure_runtime.errors import DeadlineExceeded, Reason, Unavailable
+from perdure_runtime.fail_points import FailPoint
+from perdure_runtime.metrics import counter
+from perdure_runtime.rpc import deadline
+from perdure_runtime.rpc.errors import from_call_error
+from perdure_runtime.rpc.options import client_options
+
+RETRIES = counter("rpc_client_retries_total", "Sends after a failed one.", ("point", "reason"))
+
+DEFAULT_RETRY = Backoff(base=0.05, factor=2.0, cap=2.0)
+
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+Metadata = Sequence[tuple[str, str | bytes]]
+
+
+def open_channel(
+    address: str,
+    *,
+    health_service: str | None = None,
+    credentials: grpc.ChannelCredentials | None = None,
+) -> grpc.aio.Channel:
+    """Open a channel to `host:port` (all its DNS addresses, in turn) or to `unix:/path`.
+
+    With `health_service`, replicas that report that service NOT_SERVING get no calls.
+    """
+    target = address if address.startswith(("unix:", "dns:")) else f"dns:///{address}"
+    options = client_options(health_service)
+    if credentials is None:
+        return grpc.aio.insecure_channel(target, options=options)
+    return grpc.aio.secure_channel(target, credentials, options=options)
+
+
+class RpcClient:
+    """Sends requests over one channel; make the stubs on `channel`."""
+
+    def __init__(
+        self,
+        channel: grpc.aio.Channel,
+        *,
+        retry: Backoff = DEFAULT_RETRY,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self.channel = channel
+        self._retry = retry
+        self._jitter = jitter
+
+    async def start(self) -> None:
+        """Nothing to do: the channel connects at the first call."""
+
+    async def drain(self) -> None:
+        """Nothing to do: who calls stops calling."""
+
+    async def stop(self) -> None:
+        """Close the channel, ending calls in flight; it is not opened again."""
+        await self.channel.close()
+
+    async def call(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+        *,
+        timeout: float,
+        fail_point: FailPoint,
+        metadata: Metadata = (),
+    ) -> Response:
+        """Send `request` and return the answer, within `timeout` seconds over all tries.
+
+        The deadline of the call that is being served bounds it too. Raises what the server raised,
+        Unavailable if it could not be reached in time, DeadlineExceeded if it did not answer.
+        """
+        left = deadline.remaining()
+        allowed = timeout if left is None else min(timeout, left)
+        ends_at = asyncio.get_running_loop().time() + allowed
+        retrying = AsyncRetrying(
+            retry=retry_if_exception_type(Unavailable),
+            wait=self._pause,
+            stop=stop_before_delay(allowed),
+            before_sleep=_count_retry(fail_point.name),
+            reraise=True,
+        )
+        return await retrying(_Sending(method, request, ends_at, fail_point, tuple(metadata)))
+
+    def _pause(self, state: RetryCallState) -> float:
+        pause = self._retry.seconds(state.attempt_number, self._jitter())
+        error = state.outcome.exception() if state.outcome else None
+        asked = error.retry_after if isinstance(error, Unavailable) else None
+        return max(pause, asked or 0.0)
+
+
+class _Sending(Generic[Request, Response]):
+    """One request until its deadline, try by try."""
+
+    def __init__(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+        ends_at: float,
+        fail_point: FailPoint,
+        metadata: tuple[tuple[str, str | bytes], ...],
+    ) -> None:
+        self._method = method
+        self._request = request
+        self._ends_at = ends_at
+        self._fail_point = fail_point
+        self._metadata = metadata
+        self._failed: Unavailable | None = None
+
+    async def __call__(self) -> Response:
+        left = self._ends_at - asyncio.get_running_loop().time()
+        if left <= 0:
+            raise self._failed or DeadlineExceeded(
+                "no time left to send", reason=Reason.DEADLINE_EXCEEDED
+            )
+        try:
+            return await self._send(left)
+        except Unavailable as error:
+            self._failed = error
+            raise
+
+    async def _send(self, left: float) -> Response:
+        try:
+            async with self._fail_point.around():
+                return await self._method(self._request, timeout=left, metadata=self._metadata)
+        except grpc.aio.AioRpcError as error:
+            raise from_call_error(error) from error
+
+
+def _count_retry(point: str) -> Callable[[RetryCallState], None]:
+    def count(state: RetryCallState) -> None:
+        error = state.outcome.exception() if state.outcome else None
+        RETRIES.labels(point, error.reason if isinstance(error, Unavailable) else "").inc()
+
+    return count

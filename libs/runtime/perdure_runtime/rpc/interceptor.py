@@ -1,0 +1,164 @@
+"""The one server interceptor: drain gate, deadline, errors to statuses, metrics.
+
+A failed call is answered by setting code and details, never by `abort`: while a server stops, a
+handler that ends with `abort` may lose its answer (grpc/grpc#37239). Errors of the tree are quiet;
+any other is a fault of ours, logged once with its stack and hidden from the caller.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from time import perf_counter
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import grpc
+
+from perdure_runtime.errors import Internal, PerdureError, Reason, Unavailable
+from perdure_runtime.logs import log
+from perdure_runtime.metrics import counter, histogram
+from perdure_runtime.rpc import deadline
+from perdure_runtime.rpc.errors import DETAILS_KEY, to_status
+
+HANDLED = counter("rpc_server_handled_total", "Calls answered.", ("method", "code"))
+SECONDS = histogram("rpc_server_seconds", "Time to answer a unary call.", ("method",))
+
+DRAIN_RETRY_SECONDS = 0.05
+"""Wait that a draining server asks for; its clients know other replicas by then."""
+
+_PLUMBING = ("/grpc.health.", "/grpc.reflection.")
+_logger = logging.getLogger(__name__)
+
+Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
+Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+
+@dataclass(frozen=True, slots=True)
+class CallRules:
+    """What holds for calls by full method name, such as `/perdure.v1.RunService/StartRun`.
+
+    `limits` are the most seconds a method may take, `default_limit` that of all other unary
+    methods; None is no limit. `while_draining` are methods still served during a drain.
+    """
+
+    default_limit: float | None = 30.0
+    limits: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
+    while_draining: frozenset[str] = frozenset()
+
+    def limit_of(self, method: str, *, streams: bool) -> float | None:
+        """The most seconds that a call of `method` may take; a stream has no default limit."""
+        return self.limits.get(method, None if streams else self.default_limit)
+
+
+class CallInterceptor(grpc.aio.ServerInterceptor):
+    """Wraps every method except health and reflection."""
+
+    def __init__(self, rules: CallRules) -> None:
+        self._rules = rules
+        self.draining = False
+
+    async def intercept_service(
+        self,
+        continuation: Callable[[grpc.HandlerCallDetails], Awaitable[Handler | None]],
+        handler_call_details: grpc.HandlerCallDetails,
+    ) -> Handler | None:
+        """Return the method's handler with the rules around it."""
+        handler = await continuation(handler_call_details)
+        method = str(handler_call_details.method)
+        if handler is None or method.startswith(_PLUMBING):
+            return handler
+        return self._wrapped(handler, method)
+
+    def _wrapped(self, handler: Handler, method: str) -> Handler:
+        made: Any = {
+            (False, False): grpc.unary_unary_rpc_method_handler,
+            (True, False): grpc.stream_unary_rpc_method_handler,
+            (False, True): grpc.unary_stream_rpc_method_handler,
+            (True, True): grpc.stream_stream_rpc_method_handler,
+        }[handler.request_streaming, handler.response_streaming]
+        inner: Any = (
+            handler.stream_stream
+            or handler.stream_unary
+            or handler.unary_stream
+            or handler.unary_unary
+        )
+        wrap = self._streaming if handler.response_streaming else self._single
+        wrapped: Handler = made(
+            wrap(inner, method),
+            request_deserializer=handler.request_deserializer,
+            response_serializer=handler.response_serializer,
+        )
+        return wrapped
+
+    def _single(
+        self, inner: Callable[[Any, Context], Awaitable[Any]], method: str
+    ) -> Callable[[Any, Context], Awaitable[Any]]:
+        limit = self._rules.limit_of(method, streams=False)
+
+        async def answer(request: Any, context: Context) -> Any:
+            began = perf_counter()
+            response = None
+            try:
+                self._admit(method)
+                async with deadline.within(_least(limit, context)):
+                    response = await inner(request, context)
+            except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
+                _set_error(context, method, error)
+            _count(context, method)
+            SECONDS.labels(method).observe(perf_counter() - began)
+            return response
+
+        return answer
+
+    def _streaming(
+        self, inner: Callable[[Any, Context], AsyncIterator[Any]], method: str
+    ) -> Callable[[Any, Context], AsyncIterator[Any]]:
+        limit = self._rules.limit_of(method, streams=True)
+
+        async def answer(request: Any, context: Context) -> AsyncIterator[Any]:
+            try:
+                self._admit(method)
+                async with deadline.within(_least(limit, context)):
+                    async for response in inner(request, context):
+                        yield response
+            except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
+                _set_error(context, method, error)
+            _count(context, method)
+
+        return answer
+
+    def _admit(self, method: str) -> None:
+        if self.draining and method not in self._rules.while_draining:
+            raise Unavailable(
+                "the server is shutting down",
+                reason=Reason.DRAINING,
+                retry_after=DRAIN_RETRY_SECONDS,
+            )
+
+
+def _least(limit: float | None, context: Context) -> float | None:
+    left: float | None = context.time_remaining()
+    bounds = [bound for bound in (limit, left) if bound is not None]
+    return min(bounds, default=None)
+
+
+def _set_error(context: Context, method: str, error: Exception) -> None:
+    known = error if isinstance(error, PerdureError) else _hidden(method, error)
+    status = to_status(known)
+    context.set_code(grpc.StatusCode[known.code])
+    context.set_details(status.message)
+    context.set_trailing_metadata(
+        (*(context.trailing_metadata() or ()), (DETAILS_KEY, status.SerializeToString()))
+    )
+
+
+def _hidden(method: str, error: Exception) -> PerdureError:
+    log(_logger, "rpc.failed", level=logging.ERROR, exc_info=error, method=method)
+    return Internal("internal error; the log of the service has it", reason=Reason.INTERNAL)
+
+
+def _count(context: Context, method: str) -> None:
+    code: Any = context.code()
+    HANDLED.labels(method, code.name if isinstance(code, grpc.StatusCode) else "OK").inc()

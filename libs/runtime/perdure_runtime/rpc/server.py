@@ -1,0 +1,127 @@
+"""A grpc.aio server with health, reflection, limits and the one interceptor.
+
+Shutting down goes: health NOT_SERVING and new calls refused as DRAINING (`drain`), then what is in
+flight finishes within `grace` seconds (`stop`), then the rest is cancelled.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+import grpc
+from grpc_health.v1 import (  # type: ignore[import-untyped]
+    health,
+    health_pb2,
+    health_pb2_grpc,
+)
+from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
+
+from perdure_runtime.config_groups import GrpcConfig
+from perdure_runtime.errors import FailedPrecondition, Reason
+from perdure_runtime.lifecycle import Component
+from perdure_runtime.rpc.interceptor import CallInterceptor, CallRules
+from perdure_runtime.rpc.options import SERVER_OPTIONS
+
+Register = Callable[[grpc.aio.Server], None]
+"""Adds a servicer: `lambda server: add_XServiceServicer_to_server(servicer, server)`."""
+
+_SERVING = health_pb2.HealthCheckResponse.SERVING
+_NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """`address` is `host:port`, port 0 for a free one, or `unix:/path`; `grace` is seconds."""
+
+    address: str
+    reflection: bool = True
+    max_concurrent_rpcs: int = 2000
+    grace: float = 10.0
+    rules: CallRules = field(default_factory=CallRules)
+
+    @classmethod
+    def from_config(
+        cls, config: GrpcConfig, host: str, rules: CallRules | None = None
+    ) -> ServerSettings:
+        """Take what operators can set from the service's config."""
+        return cls(
+            address=f"{host}:{config.grpc_port}",
+            reflection=config.grpc_reflection,
+            max_concurrent_rpcs=config.grpc_max_concurrent_rpcs,
+            rules=rules or CallRules(),
+        )
+
+
+class RpcServer(Component):
+    """Serves `services`, which maps full service names to what registers their servicers."""
+
+    def __init__(
+        self,
+        services: Mapping[str, Register],
+        settings: ServerSettings,
+        *,
+        credentials: grpc.ServerCredentials | None = None,
+    ) -> None:
+        super().__init__()
+        self._services = dict(services)
+        self._settings = settings
+        self._credentials = credentials
+        self._server: grpc.aio.Server | None = None
+        self._interceptor: CallInterceptor | None = None
+        self._health: health.aio.HealthServicer | None = None
+        self.port = 0
+        """The port that is listened on, once started; 0 for a Unix socket."""
+
+    async def on_start(self) -> None:
+        """Bind and serve; FailedPrecondition, PORT_UNAVAILABLE, if the address is taken."""
+        interceptor = CallInterceptor(self._settings.rules)
+        server = grpc.aio.server(
+            interceptors=(interceptor,),
+            options=SERVER_OPTIONS,
+            maximum_concurrent_rpcs=self._settings.max_concurrent_rpcs,
+        )
+        for register in self._services.values():
+            register(server)
+        servicer = await self._add_health(server)
+        if self._settings.reflection:
+            names = (*self._services, health.SERVICE_NAME, reflection.SERVICE_NAME)
+            reflection.enable_server_reflection(names, server)
+        port = self._bind(server)
+        await server.start()
+        self._server, self._interceptor, self._health = server, interceptor, servicer
+        self.port = 0 if self._settings.address.startswith("unix:") else port
+
+    async def drain(self) -> None:
+        """Say NOT_SERVING and refuse new calls; calls in flight go on."""
+        if self._interceptor is not None and self._health is not None:
+            self._interceptor.draining = True
+            for name in ("", *self._services):
+                await self._health.set(name, _NOT_SERVING)
+
+    async def on_stop(self) -> None:
+        """Give calls in flight `grace` seconds, then cancel them."""
+        await self.drain()
+        server, self._server = self._server, None
+        if server is not None:
+            await server.stop(self._settings.grace)
+
+    async def _add_health(self, server: grpc.aio.Server) -> health.aio.HealthServicer:
+        servicer = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+        for name in ("", *self._services):
+            await servicer.set(name, _SERVING)
+        return servicer
+
+    def _bind(self, server: grpc.aio.Server) -> int:
+        address = self._settings.address
+        try:
+            if self._credentials is not None:
+                return server.add_secure_port(address, self._credentials)
+            return server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise FailedPrecondition(
+                f"cannot listen on {address}: it is in use or not an address of this machine",
+                reason=Reason.PORT_UNAVAILABLE,
+                metadata={"address": address},
+            ) from error
