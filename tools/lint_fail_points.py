@@ -62,6 +62,7 @@ def guards(rpc_names: frozenset[str]) -> tuple[Guard, ...]:
     return (
         Guard("stream command", calls_method(STREAM_WRITES), ("libs/streams/",), True),
         Guard("transaction", opens_or_commits, ("libs/store/",), True),
+        Guard("statement", executes_text, ("libs/store/", "libs/stack/"), False),
         Guard("RPC", calls_method(rpc_names), client, True),
         Guard("channel", calls_method(CHANNEL_MAKERS), client, False),
     )
@@ -86,6 +87,13 @@ def opens_or_commits(call: ast.Call) -> bool:
         and isinstance(text, str)
         and TRANSACTION_WORD.match(text) is not None
     )
+
+
+def executes_text(call: ast.Call) -> bool:
+    """Tell whether a call executes a statement without reading rows, so for what it writes."""
+    if not isinstance(call.func, ast.Attribute):
+        return False
+    return call.func.attr == "executemany" or (call.func.attr == "execute" and bool(call.args))
 
 
 def unguarded_calls(source: Source, guard: Guard) -> Iterator[Finding]:

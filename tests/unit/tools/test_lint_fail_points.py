@@ -55,7 +55,7 @@ def test_a_stream_command_outside_of_streams_is_found(command: str) -> None:
 )
 def test_a_transaction_outside_of_the_store_is_found(call: str) -> None:
     found = messages(WORKER, f"async def run(connection):\n    await connection.{call}\n")
-    assert found == ["transaction outside of libs/store/"]
+    assert "transaction outside of libs/store/" in found
 
 
 def test_a_transaction_that_passes_the_point_it_was_given_is_accepted() -> None:
@@ -68,7 +68,18 @@ async def commit(connection, point):
 
 
 def test_another_statement_is_no_transaction() -> None:
-    assert messages(WORKER, "cursor.execute('SELECT begin FROM t')\n") == []
+    assert messages(STORE, "connection.execute('SELECT begin FROM t')\n") == []
+
+
+@pytest.mark.parametrize("call", ["execute(sql('a.b'), 1)", "executemany(sql('a.b'), rows)"])
+def test_a_writing_statement_outside_of_the_store_is_found(call: str) -> None:
+    assert messages(WORKER, f"connection.{call}\n") == [
+        "statement outside of libs/store/, libs/stack/"
+    ]
+
+
+def test_the_execution_of_a_redis_pipeline_is_no_statement() -> None:
+    assert messages(WORKER, "pipeline.execute()\n") == []
 
 
 def test_an_rpc_outside_of_the_client_is_found() -> None:
