@@ -14,7 +14,8 @@ STAMPS := .perdure/stamps
 CHART := deploy/helm/perdure
 PROTOS := $(shell find proto -name '*.proto')
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
-PYTHON_ROOTS := $(wildcard libs services tools tests examples)
+has_python = $(shell find $(1) -name '*.py' -print -quit)
+PYTHON_ROOTS := $(foreach folder,libs services tools tests examples,$(if $(call has_python,$(folder)),$(folder)))
 
 # ---- set up
 
@@ -46,7 +47,7 @@ CHECKS := format lint types imports buf-lint fail-point-lint code-rules helm-lin
 
 .PHONY: check format proto $(CHECKS)
 check: setup $(HELM) ## Run every check: format, lint, types, imports, protos, own lints, chart, docs.
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target $(CHECKS)
+	@$(MAKE) --no-print-directory --jobs=2 --keep-going --output-sync=target $(CHECKS)
 
 format: setup ## Fail on code that `make fix` would reformat.
 	@$(BIN)/ruff format --check --quiet $(PYTHON_ROOTS) && echo "format: ok"
