@@ -35,7 +35,7 @@ CREATE TABLE outbox (
     CONSTRAINT outbox_sent_has_entry CHECK ((state = 'sent') = (entry_id IS NOT NULL) AND (state = 'sent') = (sent_at IS NOT NULL))
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_cost_delay = 0);
 CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE state = 'ready';
-CREATE INDEX outbox_sent ON outbox (lane, owner, sent_at) WHERE state = 'sent';
+CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE state = 'sent';
 CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE state = 'blocked';
 
 -- The one carrier of the future: retries, waits, and internal events due now.

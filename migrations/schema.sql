@@ -329,7 +329,7 @@ CREATE INDEX start_keys_by_expiry ON start_keys (expires_at) WHERE (expires_at I
 CREATE INDEX start_keys_by_run ON start_keys (run_id);
 CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::outbox_state);
 CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE (state = 'ready'::outbox_state);
-CREATE INDEX outbox_sent ON outbox (lane, owner, sent_at) WHERE (state = 'sent'::outbox_state);
+CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE (state = 'sent'::outbox_state);
 CREATE INDEX timers_by_run ON timers (run_id);
 CREATE INDEX timers_due ON timers (org, next_try) WHERE (NOT internal);
 CREATE INDEX timers_internal_due ON timers (org, next_try) WHERE internal;

@@ -1,0 +1,155 @@
+"""The outbox as the relay sees it: what is ready, what was sent, and the marks between the two.
+
+Each function is one short statement that commits by itself; none is held open across Redis (R13).
+The relay writes state, sent_at and entry_id only, which no decision about a run reads (R1). All
+raise what `perdure_store.classify` makes of the driver's errors.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from perdure_runtime.fail_points import declare
+
+from perdure_store.classify import classified
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+from perdure_store.transaction import write
+
+MARK_SENT = declare("store.outbox_mark_sent")
+READY_AGAIN = declare("store.outbox_ready_again")
+
+
+@dataclass(frozen=True, slots=True)
+class LaneShape:
+    """What dispatch needs to know of a lane; `stream_ceiling` is entries one stream may hold."""
+
+    lane: str
+    shards: int
+    stream_ceiling: int
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One shard of a queue."""
+
+    lane: str
+    owner: str
+    shard: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyRow:
+    """A row that waits to be sent."""
+
+    outbox_id: int
+    org: str
+    run_id: uuid.UUID
+    step: int
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SentRow:
+    """A row that was sent as the entry `entry_id` and has not been leased."""
+
+    outbox_id: int
+    run_id: uuid.UUID
+    step: int
+    entry_id: str
+
+
+async def lanes(connection: Connection) -> list[LaneShape]:
+    """Every lane, by name."""
+    with classified():
+        rows = await connection.fetch(sql("outbox.lanes"))
+    return [LaneShape(row["lane"], row["shards"], row["stream_ceiling"]) for row in rows]
+
+
+async def ready_queues(connection: Connection) -> list[tuple[str, str]]:
+    """Lane and owner of every queue that has ready rows."""
+    return await _queues(connection, "outbox.ready_queues")
+
+
+async def sent_queues(connection: Connection) -> list[tuple[str, str]]:
+    """Lane and owner of every queue that has sent rows."""
+    return await _queues(connection, "outbox.sent_queues")
+
+
+async def ready_orgs(connection: Connection, shard: Shard, after: str, limit: int) -> list[str]:
+    """At most `limit` orgs with ready rows in the shard's queue, beginning after `after`.
+
+    They wrap around, so that a rotating `after` reaches every org. An org may have rows in other
+    shards only.
+    """
+    with classified():
+        rows = await connection.fetch(
+            sql("outbox.ready_orgs"), shard.lane, shard.owner, after, limit
+        )
+    return [row["org"] for row in rows]
+
+
+async def pick_ready(
+    connection: Connection, shard: Shard, orgs: Sequence[str], share: int
+) -> list[ReadyRow]:
+    """At most `share` ready rows of each org, in the order of `orgs`, then priority, then age."""
+    with classified():
+        rows = await connection.fetch(
+            sql("outbox.pick_ready"), shard.lane, shard.owner, shard.shard, orgs, share
+        )
+    return [ReadyRow(*row) for row in rows]
+
+
+async def mark_sent(
+    connection: Connection, outbox_ids: Sequence[int], entry_ids: Sequence[str]
+) -> int:
+    """Mark rows as sent with their entries, and return how many were still ready.
+
+    A row that is locked at this moment stays ready and may be sent twice, which is harmless.
+    """
+    marked = await write(connection, MARK_SENT, sql("outbox.mark_sent"), outbox_ids, entry_ids)
+    return len(marked)
+
+
+async def sent_rows(connection: Connection, shard: Shard, after: int, limit: int) -> list[SentRow]:
+    """At most `limit` sent rows of the shard with an id above `after`, by id."""
+    with classified():
+        rows = await connection.fetch(
+            sql("outbox.sent_rows"), shard.lane, shard.owner, shard.shard, after, limit
+        )
+    return [SentRow(*row) for row in rows]
+
+
+async def ready_again(connection: Connection, rows: Sequence[SentRow]) -> int:
+    """Make rows ready whose entries are gone, and return how many still carried those entries."""
+    if not rows:
+        return 0
+    made = await write(
+        connection,
+        READY_AGAIN,
+        sql("outbox.ready_again"),
+        [row.outbox_id for row in rows],
+        [row.entry_id for row in rows],
+    )
+    return len(made)
+
+
+async def oldest_ready(connection: Connection) -> dict[str, float]:
+    """Age in seconds of the oldest ready row of each lane that has one."""
+    with classified():
+        rows = await connection.fetch(sql("outbox.oldest_ready"))
+    return {row["lane"]: row["seconds"] for row in rows}
+
+
+async def oldest(connection: Connection) -> float:
+    """Age in seconds of the oldest row of any state; 0 when there is none."""
+    with classified():
+        return await connection.fetchval(sql("outbox.oldest")) or 0.0
+
+
+async def _queues(connection: Connection, query: str) -> list[tuple[str, str]]:
+    with classified():
+        rows = await connection.fetch(sql(query))
+    return [(row["lane"], row["owner"]) for row in rows]

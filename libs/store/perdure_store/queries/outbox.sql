@@ -1,0 +1,138 @@
+-- The relay's view of the outbox. Rows are selected by their state, never by a high-water mark (R4): a
+-- lower id may be committed later (F075). A row's shard is its slot modulo the lane's shards of now.
+
+-- name: lanes
+-- Every lane with what dispatch needs to know of it.
+SELECT lane, shards, stream_ceiling FROM lanes ORDER BY lane
+
+-- name: ready_queues
+-- The queues that have ready rows, by a loose index scan.
+WITH RECURSIVE queues AS (
+    (SELECT o.lane, o.owner FROM outbox AS o WHERE o.state = 'ready' ORDER BY o.lane, o.owner LIMIT 1)
+    UNION ALL
+    SELECT n.lane, n.owner
+      FROM queues AS q
+     CROSS JOIN LATERAL (
+           SELECT o.lane, o.owner FROM outbox AS o
+            WHERE o.state = 'ready' AND (o.lane, o.owner) > (q.lane, q.owner)
+            ORDER BY o.lane, o.owner LIMIT 1
+     ) AS n
+)
+SELECT lane, owner FROM queues
+
+-- name: sent_queues
+-- The queues that have sent rows, by a loose index scan.
+WITH RECURSIVE queues AS (
+    (SELECT o.lane, o.owner FROM outbox AS o WHERE o.state = 'sent' ORDER BY o.lane, o.owner LIMIT 1)
+    UNION ALL
+    SELECT n.lane, n.owner
+      FROM queues AS q
+     CROSS JOIN LATERAL (
+           SELECT o.lane, o.owner FROM outbox AS o
+            WHERE o.state = 'sent' AND (o.lane, o.owner) > (q.lane, q.owner)
+            ORDER BY o.lane, o.owner LIMIT 1
+     ) AS n
+)
+SELECT lane, owner FROM queues
+
+-- name: ready_orgs
+-- At most $4 orgs with ready rows in queue ($1, $2), those after org $3 first, then from the beginning.
+WITH RECURSIVE later AS (
+    (SELECT 1 AS turn, o.org FROM outbox AS o
+      WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org > $3 ORDER BY o.org LIMIT 1)
+    UNION ALL
+    SELECT l.turn + 1, n.org
+      FROM later AS l
+     CROSS JOIN LATERAL (
+           SELECT o.org FROM outbox AS o
+            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org > l.org ORDER BY o.org LIMIT 1
+     ) AS n
+     WHERE l.turn < $4
+),
+earlier AS (
+    (SELECT 1 AS turn, o.org FROM outbox AS o
+      WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org <= $3 ORDER BY o.org LIMIT 1)
+    UNION ALL
+    SELECT e.turn + 1, n.org
+      FROM earlier AS e
+     CROSS JOIN LATERAL (
+           SELECT o.org FROM outbox AS o
+            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org > e.org AND o.org <= $3
+            ORDER BY o.org LIMIT 1
+     ) AS n
+     WHERE e.turn < $4
+)
+SELECT org FROM (
+    SELECT 0 AS part, turn, org FROM later UNION ALL SELECT 1, turn, org FROM earlier
+) AS orgs
+ ORDER BY part, turn LIMIT $4
+
+-- name: pick_ready
+-- At most $5 ready rows of each of the orgs $4 in shard $3 of queue ($1, $2), by priority, then age.
+SELECT r.outbox_id, r.org, r.run_id, r.step, r.traceparent
+  FROM unnest($4::text[]) WITH ORDINALITY AS t (org, turn)
+ CROSS JOIN LATERAL (
+       SELECT o.outbox_id, o.org, o.run_id, o.step, o.traceparent, o.priority
+         FROM outbox AS o
+        WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+          AND o.slot % (SELECT l.shards FROM lanes AS l WHERE l.lane = $1) = $3
+        ORDER BY o.priority DESC, o.outbox_id
+        LIMIT $5
+ ) AS r
+ ORDER BY t.turn, r.priority DESC, r.outbox_id
+
+-- name: mark_sent
+-- Marks rows $1 as sent with entries $2, where they are still ready; a retry's row has another id.
+WITH still AS (
+    SELECT o.outbox_id FROM outbox AS o
+     WHERE o.outbox_id = ANY ($1::bigint[]) AND o.state = 'ready'
+     ORDER BY o.outbox_id FOR UPDATE SKIP LOCKED
+)
+UPDATE outbox AS o
+   SET state = 'sent', sent_at = clock_timestamp(), entry_id = e.entry_id
+  FROM unnest($1::bigint[], $2::text[]) AS e (outbox_id, entry_id) JOIN still USING (outbox_id)
+ WHERE o.outbox_id = e.outbox_id
+RETURNING o.outbox_id
+
+-- name: sent_rows
+-- The next $5 sent rows after id $4 in shard $3 of queue ($1, $2).
+SELECT o.outbox_id, o.run_id, o.step, o.entry_id
+  FROM outbox AS o
+ WHERE o.state = 'sent' AND o.lane = $1 AND o.owner = $2 AND o.outbox_id > $4
+   AND o.slot % (SELECT l.shards FROM lanes AS l WHERE l.lane = $1) = $3
+ ORDER BY o.outbox_id LIMIT $5
+
+-- name: ready_again
+-- Makes sent rows $1 ready, where they still carry the entries $2 that were found gone.
+WITH still AS (
+    SELECT o.outbox_id FROM outbox AS o JOIN unnest($1::bigint[], $2::text[]) AS e (outbox_id, entry_id) USING (outbox_id)
+     WHERE o.state = 'sent' AND o.entry_id = e.entry_id
+     ORDER BY o.outbox_id FOR UPDATE OF o SKIP LOCKED
+)
+UPDATE outbox AS o SET state = 'ready', sent_at = NULL, entry_id = NULL FROM still WHERE o.outbox_id = still.outbox_id
+RETURNING o.outbox_id
+
+-- name: oldest_ready
+-- Seconds since the oldest ready row of each lane was made, by a loose index scan over owners, orgs and priorities.
+WITH RECURSIVE firsts AS (
+    (SELECT o.lane, o.owner, o.org, o.priority, o.created_at FROM outbox AS o
+      WHERE o.state = 'ready' ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.outbox_id LIMIT 1)
+    UNION ALL
+    SELECT n.* FROM firsts AS f
+     CROSS JOIN LATERAL (
+           (SELECT o.lane, o.owner, o.org, o.priority, o.created_at FROM outbox AS o
+             WHERE o.state = 'ready' AND o.lane = f.lane AND o.owner = f.owner AND o.org = f.org
+               AND o.priority < f.priority
+             ORDER BY o.priority DESC, o.outbox_id LIMIT 1)
+           UNION ALL
+           (SELECT o.lane, o.owner, o.org, o.priority, o.created_at FROM outbox AS o
+             WHERE o.state = 'ready' AND (o.lane, o.owner, o.org) > (f.lane, f.owner, f.org)
+             ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.outbox_id LIMIT 1)
+           LIMIT 1
+     ) AS n
+)
+SELECT lane, extract(epoch FROM clock_timestamp() - min(created_at))::float8 AS seconds FROM firsts GROUP BY lane
+
+-- name: oldest
+-- Seconds since the oldest row of the whole outbox was made; null if it is empty.
+SELECT extract(epoch FROM clock_timestamp() - (SELECT o.created_at FROM outbox AS o ORDER BY o.outbox_id LIMIT 1))::float8

@@ -1,0 +1,24 @@
+"""The consumer group of a stream: made before its first use, again whenever it is missing."""
+
+from __future__ import annotations
+
+from redis.asyncio import Redis
+from redis.exceptions import ResponseError
+
+from perdure_streams.errors import classified
+from perdure_streams.names import GROUP, StreamName
+
+_ALREADY_THERE = "BUSYGROUP"
+
+
+async def make_group(client: Redis, stream: StreamName) -> None:
+    """Make stream and group unless they are there.
+
+    The group begins at 0, so that what was added before it existed is delivered too (F087, F089).
+    """
+    with classified():
+        try:
+            await client.xgroup_create(str(stream), GROUP, id="0", mkstream=True)
+        except ResponseError as error:
+            if not str(error).startswith(_ALREADY_THERE):
+                raise

@@ -1,0 +1,95 @@
+"""The relay's side of a stream: adding hints, and asking what Redis still remembers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from perdure_runtime.fail_points import declare
+from redis.asyncio import Redis
+
+from perdure_streams.errors import STREAM_GONE, classified, unavailable
+from perdure_streams.groups import make_group
+from perdure_streams.message import BrokenEntry, Fields, Hint, decode, encode
+from perdure_streams.names import StreamName
+
+XADD = declare("streams.xadd")
+REMEMBER = declare("streams.remember")
+
+
+@dataclass(frozen=True, slots=True)
+class StreamState:
+    """What a stream holds: entries that are not settled, and whether Redis kept its memory."""
+
+    depth: int
+    remembered: bool
+
+
+class Producer:
+    """Adds to streams; holds no state of its own."""
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+
+    async def states(self, streams: Sequence[StreamName]) -> list[StreamState]:
+        """The state of each stream, in one round trip.
+
+        Raises Unavailable, STREAMS_UNAVAILABLE, as all methods here do.
+        """
+        if not streams:
+            return []
+        with classified():
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for stream in streams:
+                    pipeline.xlen(str(stream))
+                    pipeline.exists(stream.memory_key)
+                answers = await pipeline.execute()
+        pairs = zip(answers[::2], answers[1::2], strict=True)
+        return [StreamState(int(depth), bool(remembered)) for depth, remembered in pairs]
+
+    async def publish(self, stream: StreamName, hints: Sequence[Hint]) -> list[str]:
+        """Add hints, all or none, and return their entry ids.
+
+        A stream that is gone is not made anew: it would stand there without its group (F086). The
+        caller gets Unavailable, trouble `stream_gone`, and recovers the stream first.
+        """
+        if not hints:
+            return []
+        with classified():
+            async with XADD.around(), self._client.pipeline(transaction=True) as pipeline:
+                for hint in hints:
+                    pipeline.xadd(str(stream), encode(hint), nomkstream=True)
+                ids = await pipeline.execute()
+        if any(entry_id is None for entry_id in ids):
+            raise unavailable(f"the stream {stream} is gone", STREAM_GONE)
+        return [entry_id.decode() for entry_id in ids]
+
+    async def begin_memory(self, stream: StreamName) -> None:
+        """Make stream and group, then set the memory key.
+
+        To be called once nothing counts on what Redis may have lost: from here on the key says
+        that every entry which is not in the stream was settled.
+        """
+        await make_group(self._client, stream)
+        with classified():
+            async with REMEMBER.around():
+                await self._client.set(stream.memory_key, "1")
+
+    async def find(self, stream: StreamName, entry_ids: Sequence[str]) -> dict[str, Hint]:
+        """The hints of those ids that are still in the stream; what is no hint is left out."""
+        if not entry_ids:
+            return {}
+        with classified():
+            async with self._client.pipeline(transaction=False) as pipeline:
+                for entry_id in entry_ids:
+                    pipeline.xrange(str(stream), min=entry_id, max=entry_id)
+                answers = await pipeline.execute()
+        return dict(_hints(entry for answer in answers for entry in answer))
+
+
+def _hints(entries: Iterable[tuple[bytes, Fields]]) -> Iterator[tuple[str, Hint]]:
+    for entry_id, fields in entries:
+        try:
+            yield entry_id.decode(), decode(fields)
+        except BrokenEntry:
+            continue
