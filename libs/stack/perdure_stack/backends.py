@@ -5,8 +5,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import asyncpg
-import redis.asyncio as redis
-from redis.exceptions import RedisError
 
 from perdure_stack.errors import StackError
 from perdure_stack.postgres import EmbeddedPostgres
@@ -39,16 +37,17 @@ class StackBackends:
             self.valkey = EmbeddedValkey(directory / "valkey", durable=durable)
 
     async def start(self) -> None:
-        """Start the embedded servers and reach the given ones. Raises StackError."""
+        """Reach the given servers, then start the embedded ones. Raises StackError."""
+        if self._database_url is not None:
+            await _reach_database(DATABASE_URL, self._database_url)
+            await _reach_database(DIRECT_URL, self._direct_url or self._database_url)
+        if self._redis_url is not None:
+            await _reach_redis(self._redis_url)
         if self.postgres is not None:
             await self.postgres.start()
             await self.postgres.create_database(DATABASE)
-        else:
-            await _reach_database(self.database_url)
         if self.valkey is not None:
             await self.valkey.start()
-        else:
-            await _reach_redis(self.redis_url)
 
     async def stop(self) -> None:
         """Stop the embedded servers."""
@@ -97,15 +96,19 @@ def without_secret(url: str) -> str:
     return f"{parts.scheme}://{place}{parts.path}"
 
 
-async def _reach_database(url: str) -> None:
+async def _reach_database(setting: str, url: str) -> None:
     try:
         connection = await asyncpg.connect(url, timeout=CONNECT_TIMEOUT)
     except (OSError, TimeoutError, ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as e:
-        raise _unreachable("PostgreSQL", DATABASE_URL, url, "postgresql://", e) from None
+        raise _unreachable("PostgreSQL", setting, url, "postgresql://", e) from None
     await connection.close()
 
 
 async def _reach_redis(url: str) -> None:
+    # Imported here: it takes 0.6 s, which a stack with an embedded Valkey need not wait.
+    import redis.asyncio as redis
+    from redis.exceptions import RedisError
+
     try:
         client = redis.Redis.from_url(url, socket_connect_timeout=CONNECT_TIMEOUT)
         try:

@@ -1,12 +1,11 @@
 """An embedded Valkey on loopback: the streams that hint at work, never the work itself."""
 
+import asyncio
+import contextlib
 import shutil
 import signal
 from pathlib import Path
 from typing import ClassVar
-
-import redis.asyncio as redis
-from redis.exceptions import RedisError
 
 from perdure_stack.home import own_directory
 from perdure_stack.occupants import wait_until_vacant
@@ -14,7 +13,7 @@ from perdure_stack.ports import LOOPBACK
 from perdure_stack.programs import valkey_program
 from perdure_stack.server import START_TIMEOUT, EmbeddedServer
 
-CONNECT_TIMEOUT = 2.0  # seconds
+PROBE_TIMEOUT = 2.0  # seconds
 
 
 class EmbeddedValkey(EmbeddedServer):
@@ -59,13 +58,26 @@ class EmbeddedValkey(EmbeddedServer):
         return [*command, "--maxmemory-policy", "noeviction"]
 
     async def _answers(self, home: Path, port: int) -> bool:
-        client = redis.Redis(host=LOOPBACK, port=port, socket_connect_timeout=CONNECT_TIMEOUT)
         try:
-            # An append-only file that is still being read is answered by an error.
-            await client.ping()
-            served = await client.config_get("dir")
-        except (OSError, RedisError):
+            reply = await asyncio.wait_for(_ask_directory(port), PROBE_TIMEOUT)
+        except (OSError, TimeoutError, EOFError):
             return False
-        finally:
-            await client.aclose()
-        return served["dir"] == str(home / "data")
+        return reply == str(home / "data").encode()
+
+
+async def _ask_directory(port: int) -> bytes:
+    """Ask by an inline command, which saves the import of a client library (0.6 s) at each start.
+
+    A server that still reads its append-only file answers one line, an error.
+    """
+    reader, writer = await asyncio.open_connection(LOOPBACK, port)
+    try:
+        writer.write(b"CONFIG GET dir\r\n")
+        if not (await reader.readline()).startswith(b"*2"):
+            return b""
+        name_and_value = [await reader.readline() for _ in range(4)]
+        return name_and_value[-1].rstrip(b"\r\n")
+    finally:
+        writer.close()
+        with contextlib.suppress(OSError):
+            await writer.wait_closed()
