@@ -79,11 +79,14 @@ helm-render: setup $(HELM) ## Render the chart with each ci/ values file and val
 docs-check: setup ## Check that each folder has its README and each relative link its target.
 	@$(BIN)/python -m tools.lint_docs
 
-.PHONY: fix proto-breaking
+.PHONY: fix proto-breaking schema
 fix: setup ## Reformat code and protos, apply ruff's safe repairs.
 	@$(BIN)/ruff format $(PYTHON_ROOTS); $(BIN)/ruff check --fix $(PYTHON_ROOTS); $(BIN)/buf format --write proto
 
 proto: generate buf-lint ## Generate and lint the protos.
+
+schema: setup ## Write migrations/schema.sql anew from the migrations.
+	@$(BIN)/python -m tools.write_schema
 
 proto-breaking: setup ## Compare the protos with those of the newest tag.
 	@$(BIN)/python -m tools.proto_breaking

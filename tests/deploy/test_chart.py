@@ -204,6 +204,7 @@ def test_a_digest_wins_over_a_tag(chart: Chart) -> None:
         ('migrations.mode="never"', "'hook', 'job', 'external'"),
         ('database.existingSecret=""', "database.existingSecret: name of the secret"),
         ('redis.existingSecret=""', "redis.existingSecret: name of the secret"),
+        ('pageTokens.existingSecret=""', "pageTokens.existingSecret: name of the secret"),
         ('migrations.existingSecret=""', "migrations.existingSecret: name of the secret"),
     ],
 )

@@ -29,6 +29,9 @@
 {{- if $service.facts.redis }}
 {{ include "perdure.secretEnv" (dict "variable" "PERDURE_REDIS_URL" "secret" (required "redis.existingSecret: name of the secret with the Redis URL" $values.redis.existingSecret) "key" $values.redis.key) }}
 {{- end }}
+{{- if $service.facts.pageTokens }}
+{{ include "perdure.secretEnv" (dict "variable" "PERDURE_PAGE_TOKEN_KEY" "secret" (required "pageTokens.existingSecret: name of the secret that signs page tokens" $values.pageTokens.existingSecret) "key" $values.pageTokens.key) }}
+{{- end }}
 {{- with $service.settings.extraEnv }}
 {{ toYaml . }}
 {{- end }}
