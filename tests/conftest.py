@@ -1,0 +1,3 @@
+"""What all tests share: the fixtures of the testkit."""
+
+pytest_plugins = ["perdure_testkit.plugin"]
