@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from perdure_machine.definition.later import is_later_kind
@@ -29,6 +29,7 @@ from perdure_machine.expressions import (
     parse_template,
 )
 from perdure_machine.expressions.durations import parse_duration
+from perdure_machine.expressions.reads import INPUT
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
@@ -53,6 +54,14 @@ class Draft:
     lane: str
     priority: int
     reads: tuple[tuple[Path, Read], ...]
+
+    def reads_at_start(self) -> Iterator[Read]:
+        """Yield what is read to begin the node; inline nodes end with it and read their result."""
+        for path, read in self.reads:
+            if self.kind.inline or path[2:3] != ("result",):
+                yield read
+        if isinstance(self.kind, Task) and self.kind.input is None:
+            yield Read(INPUT, None, None, ())
 
 
 class Drafter:
@@ -171,8 +180,6 @@ class Drafter:
 
     def _retry(self, rules: Json, lane: str) -> tuple[RetryRule, ...]:
         default = LANE_RETRY.get(lane, IO_RETRY)
-        if rules is None:
-            return (default,)
         if isinstance(rules, dict):
             return (self._rule(rules, default),)
         listed = rules if isinstance(rules, list) else []

@@ -46,7 +46,7 @@ class RetryRule:
 IO_RETRY = RetryRule(on=frozenset(), max=5, base=1.0, factor=2.0, cap=300.0)
 SLOW_RETRY = RetryRule(on=frozenset(), max=2, base=30.0, factor=2.0, cap=600.0)
 LANE_RETRY: Mapping[str, RetryRule] = MappingProxyType({"io": IO_RETRY, "slow": SLOW_RETRY})
-"""What steps of a lane get when the definition says nothing; other lanes get `IO_RETRY`."""
+"""Where a rule of the definition takes what it leaves out; other lanes take `IO_RETRY`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +116,8 @@ class Prefetch:
 class Node:
     """A vertex. `timeout` is of one try, in seconds; `result` replaces the node's output.
 
-    `retry` is never empty for kinds that are tried; the first rule that matches counts, and an
-    error that none matches is not retried.
+    Of `retry` the first rule that matches counts, and an error that none matches is not retried;
+    empty where the document says nothing, and then the lane's rule counts.
     """
 
     id: str

@@ -8,6 +8,7 @@ from perdure_machine.definition.draft import Draft
 from perdure_machine.definition.graph import Needs, reachable
 from perdure_machine.definition.model import Prefetch
 from perdure_machine.expressions import Read
+from perdure_machine.expressions.reads import INPUT
 
 _CONTENT = ("output", "error")
 
@@ -42,7 +43,7 @@ class Prefetches:
         steps = set(affected)
         for id_ in affected:
             steps.update(self._drafts[id_].needs)
-            reads.update(read for _, read in self._drafts[id_].reads)
+            reads.update(self._drafts[id_].reads_at_start())
         if ended is not None:
             steps.add(ended)
             result = self._drafts[ended].result
@@ -54,7 +55,7 @@ class Prefetches:
         return Prefetch(
             steps=frozenset(steps | named),
             outputs=frozenset(outputs),
-            input=any(read.root == "input" for read in reads),
+            input=any(read.root == INPUT for read in reads),
         )
 
     def _affected(self, first: Iterable[str]) -> tuple[frozenset[str], frozenset[str]]:

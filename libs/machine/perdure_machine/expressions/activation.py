@@ -2,25 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-
+from perdure_machine.expressions.branches import Branch
 from perdure_machine.expressions.compiler import Program
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
 from perdure_machine.expressions.reads import INPUT, NODES, RUN, Read
 from perdure_machine.expressions.scope import Scope
-from perdure_machine.expressions.values import MAX_BYTES, Json, decode
+from perdure_machine.expressions.values import Json, decode
 from perdure_machine.payload import cut
 
 _STAND_INS: dict[bytes, Json] = {b'"': "", b"t": True, b"f": False, b"n": None}
-
-
-@dataclass(slots=True)
-class _Branch:
-    """What is read at one place and below it."""
-
-    whole: bool = False
-    below: dict[str | int, _Branch] = field(default_factory=dict)
 
 
 class _Decoder:
@@ -28,9 +18,9 @@ class _Decoder:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.left = MAX_BYTES
+        self.left = program.affordable
 
-    def value(self, branch: _Branch, data: bytes) -> Json:
+    def value(self, branch: Branch, data: bytes) -> Json:
         """Return the value of `data` as far as `branch` reads it."""
         if branch.whole:
             return self._whole(data)
@@ -46,18 +36,20 @@ class _Decoder:
         if self.left < 0:
             raise ExpressionFailed(
                 ExpressionCode.LIMIT,
-                f"it reads more than {MAX_BYTES} bytes; refer to less, or to a whole value",
+                f"it reads more than the {self.program.affordable} bytes that it can afford",
                 self.program.source,
             )
         return decode(data, self.program.source, loops=self.program.loops)
 
-    def _members(self, branch: _Branch, data: bytes) -> Json:
-        found = {key: cut(data, (key,)) for key in branch.below if isinstance(key, str)}
-        return {
-            key: self.value(branch.below[key], raw) for key, raw in found.items() if raw is not None
-        }
+    def _members(self, branch: Branch, data: bytes) -> Json:
+        members: dict[str, Json] = {}
+        for key, below in branch.below.items():
+            raw = cut(data, (key,)) if isinstance(key, str) else None
+            if raw is not None and not _hides(below, raw):
+                members[str(key)] = self.value(below, raw)
+        return members
 
-    def _elements(self, branch: _Branch, data: bytes) -> Json:
+    def _elements(self, branch: Branch, data: bytes) -> Json:
         """Keep the places of the elements that are read; the others hold nothing."""
         found = {key: cut(data, (key,)) for key in branch.below if isinstance(key, int)}
         present = {key: raw for key, raw in found.items() if raw is not None}
@@ -67,15 +59,22 @@ class _Decoder:
         return elements
 
 
+def _hides(branch: Branch, data: bytes) -> bool:
+    """Tell whether a null stands where only something inside is read: that is absent."""
+    return data == b"null" and not branch.whole and not branch.presence
+
+
 def activation(program: Program, scope: Scope) -> dict[str, Json]:
     """Return the variables for one evaluation; absent values are left out."""
     decoder = _Decoder(program)
     nodes: dict[str, Json] = {}
     variables: dict[str, Json] = {INPUT: {}, NODES: nodes, RUN: {}}
-    for (root, node, part), branch in _branches(program.reads).items():
+    for (root, node, part), branch in program.branches.items():
         holder = nodes.setdefault(node, {}) if node is not None else variables[RUN]
         data = scope.bytes_at(Read(root, node, part, ()))
         if data is None:
+            continue
+        if _hides(branch, data.strip()):
             continue
         value = decoder.value(branch, data)
         if root == INPUT:
@@ -83,13 +82,3 @@ def activation(program: Program, scope: Scope) -> dict[str, Json]:
         elif isinstance(holder, dict) and part is not None:
             holder[part] = value
     return variables
-
-
-def _branches(reads: Iterable[Read]) -> dict[tuple[str, str | None, str | None], _Branch]:
-    tops: dict[tuple[str, str | None, str | None], _Branch] = {}
-    for read in reads:
-        branch = tops.setdefault((read.root, read.node, read.part), _Branch())
-        for key in read.path:
-            branch = branch.below.setdefault(key, _Branch())
-        branch.whole = branch.whole or not read.presence
-    return tops

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings  # type: ignore[import-untyped]
 
+from perdure_machine.expressions.branches import Branch, Top, branches
+from perdure_machine.expressions.costs import affordable
 from perdure_machine.expressions.errors import ExpressionInvalid
 from perdure_machine.expressions.reads import (
     INPUT,
@@ -20,7 +23,7 @@ from perdure_machine.expressions.reads import (
     find_reads,
     plain_read,
 )
-from perdure_machine.expressions.wire import Comprehension, Tree, read_tree
+from perdure_machine.expressions.wire import Call, Comprehension, Tree, read_tree
 
 MAX_SOURCE = 2_048
 """Longest expression, in characters."""
@@ -34,19 +37,36 @@ MAX_COMPREHENSIONS = 3
 ERROR_TYPE = cel.Type.ERROR
 """The type of an answer that is an error; CEL answers with it rather than raising."""
 
+_TIME_PARTS = frozenset(
+    f"get{part}"
+    for part in (
+        "FullYear",
+        "Month",
+        "Date",
+        "DayOfMonth",
+        "DayOfWeek",
+        "DayOfYear",
+        "Hours",
+        "Minutes",
+        "Seconds",
+        "Milliseconds",
+    )
+)
+
 _UNDECLARED = re.compile(r"undeclared reference to '([^']+)'")
 _FIRST_PROBLEM = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
 
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One compiled CEL expression."""
+    """One compiled CEL expression; it may be given `affordable` bytes in all."""
 
     source: str
     reads: frozenset[Read]
     plain: Read | None
-    tree: Tree = field(repr=False, compare=False)
+    branches: Mapping[Top, Branch] = field(repr=False, compare=False)
     loops: bool
+    affordable: int
     compiled: cel.Expression = field(repr=False, compare=False)
 
 
@@ -58,13 +78,24 @@ def compile_program(source: str) -> Program:
         )
     compiled = _compile(source)
     tree = read_tree(compiled.serialize())
+    _refuse_zones(tree, source)
     size, depth = _measure(tree)
     if size > MAX_TREE:
         raise ExpressionInvalid(f"it has {size} parts; at most {MAX_TREE} are allowed", source)
     if depth > MAX_COMPREHENSIONS:
         raise ExpressionInvalid(f"it nests {depth} loops; at most {MAX_COMPREHENSIONS}", source)
+    most = affordable(tree)
+    if most == 0:
+        raise ExpressionInvalid("it could take too much time or memory", source)
+    reads = find_reads(tree, source)
     return Program(
-        source, find_reads(tree, source), plain_read(tree, source), tree, depth > 0, compiled
+        source=source,
+        reads=reads,
+        branches=branches(reads),
+        plain=plain_read(tree, source),
+        loops=depth > 0,
+        affordable=most,
+        compiled=compiled,
     )
 
 
@@ -97,15 +128,25 @@ def _compile(source: str) -> cel.Expression:
 
 def _problem(text: str, source: str) -> ExpressionInvalid:
     undeclared = _UNDECLARED.search(text)
-    if undeclared and undeclared[1] in LATER_ROOTS:
-        return ExpressionInvalid(f"not in this version yet: {undeclared[1]}", source)
+    root = undeclared[1].split(".")[0] if undeclared else ""
+    if root in LATER_ROOTS:
+        return ExpressionInvalid(f"not in this version yet: {root}", source)
     if undeclared:
         hint = "roots are input, nodes.ID.output | status | error and run"
         return ExpressionInvalid(f"nothing is called '{undeclared[1]}'", source, hint)
-    first = _FIRST_PROBLEM.search(text)
+    first = _FIRST_PROBLEM.search(text.split(" expecting {")[0])
     if first and int(first[2]) > 0:
         return ExpressionInvalid(f"{first[3]} at character {first[2]}", source)
     return ExpressionInvalid(first[3] if first else text, source)
+
+
+def _refuse_zones(tree: Tree, source: str) -> None:
+    """Refuse zone arithmetic: CEL would take it from another tz database than the timers (F006)."""
+    if isinstance(tree, Call) and tree.function in _TIME_PARTS and len(tree.args) > 1:
+        hint = f"write {tree.function}() without a zone"
+        raise ExpressionInvalid("time parts are in UTC only", source, hint)
+    for part in children(tree):
+        _refuse_zones(part, source)
 
 
 def _measure(tree: Tree) -> tuple[int, int]:

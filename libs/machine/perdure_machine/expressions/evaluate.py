@@ -24,10 +24,11 @@ from perdure_machine.expressions.template import (
 from perdure_machine.expressions.values import encode
 
 _NULL = b"null"
+_STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 _CODES: tuple[tuple[re.Pattern[str], ExpressionCode], ...] = (
     (
-        re.compile(r"NOT_FOUND|[Ii]ndex out of|optional\.none\(\) dereference"),
+        re.compile(r"NOT_FOUND|Index error|optional\.none\(\) dereference"),
         ExpressionCode.ABSENT,
     ),
     (re.compile(r"OUT_OF_RANGE|out of range|overflow"), ExpressionCode.NUMBER_OUT_OF_RANGE),
@@ -146,6 +147,8 @@ def _computed(program: Program, scope: Scope) -> object:
     try:
         answer = program.compiled.eval(data=variables)
         value = answer.plain_value()
+    except SystemError as error:  # how the library says that it has no Python form for a value
+        raise _failure("Unable to convert an optional inside the answer", program) from error
     except (RuntimeError, TypeError, ValueError) as error:
         raise _failure(str(error), program) from error
     if answer.type() == ERROR_TYPE:
@@ -155,7 +158,7 @@ def _computed(program: Program, scope: Scope) -> object:
 
 def _failure(text: str, program: Program) -> ExpressionFailed:
     code = next((code for form, code in _CODES if form.search(text)), ExpressionCode.ERROR)
-    return ExpressionFailed(code, text, program.source)
+    return ExpressionFailed(code, _STATUS.sub("", text), program.source)
 
 
 def _shown(value: bytes) -> str:

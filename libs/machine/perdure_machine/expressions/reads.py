@@ -18,6 +18,7 @@ from perdure_machine.expressions.wire import (
 from perdure_machine.payload import Path
 
 INPUT, NODES, RUN = "input", "nodes", "run"
+ROOTS = (INPUT, NODES, RUN)
 NODE_PARTS = ("output", "status", "error")
 RUN_PARTS = ("id", "workflow", "version", "started_at", "org", "tags")
 LATER_ROOTS = ("item", "index", "carry", "join", "error", "signal")
@@ -73,7 +74,8 @@ def _has_optional(tree: Tree) -> bool:
 def _chain(tree: Tree, bound: frozenset[str]) -> _Chain | None:
     """Return the path that `tree` spells from a root, or None if it is no such path."""
     if isinstance(tree, Ident):
-        return None if tree.name in bound else _Chain(tree.name, (), False)
+        is_root = tree.name in ROOTS and tree.name not in bound
+        return _Chain(tree.name, (), False) if is_root else None
     if isinstance(tree, Select):
         below = _chain(tree.operand, bound)
         return below and _Chain(below.root, (*below.path, tree.field), tree.test_only)
@@ -139,7 +141,7 @@ def _node_read(chain: _Chain, source: str) -> Read:
         )
     if part not in NODE_PARTS:
         hint = f"nodes.{node}.output, .status or .error"
-        raise ExpressionInvalid(f"node '{node}' has no '{part or ''}'", source, hint)
+        raise ExpressionInvalid(_no_part(f"node '{node}'", part), source, hint)
     return Read(NODES, node, str(part), chain.path[2:], chain.presence)
 
 
@@ -147,5 +149,9 @@ def _run_read(chain: _Chain, source: str) -> Read:
     part = chain.path[0] if chain.path else None
     if part not in RUN_PARTS:
         hint = "one of " + ", ".join(f"run.{name}" for name in RUN_PARTS)
-        raise ExpressionInvalid(f"the run has no '{part or ''}'", source, hint)
+        raise ExpressionInvalid(_no_part("the run", part), source, hint)
     return Read(RUN, None, str(part), chain.path[1:], chain.presence)
+
+
+def _no_part(what: str, part: str | int | None) -> str:
+    return f"{what} is not one value" if part is None else f"{what} has no '{part}'"
