@@ -19,8 +19,16 @@ from perdure_store.constraints import violation
 BACK_OFF_SECONDS = 1.0
 """Least wait before a request that met an overloaded or absent database is sent again."""
 
-CONNECTION_LOSSES: tuple[type[BaseException], ...] = (
+DRIVER_ERRORS = (
     OSError,  # TimeoutError is one
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
+)
+"""What a statement can raise."""
+
+CONNECTION_LOSSES: tuple[type[BaseException], ...] = (
+    OSError,
     EOFError,
     asyncpg.PostgresConnectionError,
     asyncpg.InternalClientError,

@@ -14,11 +14,15 @@ from contextlib import asynccontextmanager
 
 import asyncpg
 from perdure_runtime.fail_points import FailPoint
+from perdure_runtime.logs import log_failure
 
-from perdure_store.classify import classified
+from perdure_store.classify import DRIVER_ERRORS, classified
 from perdure_store.pool import Connection
 
 _logger = logging.getLogger(__name__)
+
+ROLLBACK_TIMEOUT = 2.0
+"""Longest wait, in seconds, for a transaction to end that is to leave nothing."""
 
 Hook = Callable[[], object]
 """Called after the commit; when it returns an awaitable, that is awaited."""
@@ -48,8 +52,8 @@ class Transaction:
                 result = hook()
                 if inspect.isawaitable(result):
                     await result
-            except Exception:
-                _logger.exception("a hook failed after its commit")
+            except Exception as error:  # noqa: BLE001 - classified and logged by log_failure
+                log_failure(_logger, "store.commit_hook_failed", error)
 
 
 @asynccontextmanager
@@ -94,11 +98,14 @@ def _refuse_nesting(connection: Connection) -> None:
 
 
 async def _roll_back(connection: Connection) -> None:
-    """End the transaction; a connection that cannot even do that is given up."""
+    """End the transaction; a connection that cannot do that soon is given up."""
     if connection.is_closed() or not connection.is_in_transaction():
         return
     try:
-        await connection.execute("ROLLBACK")
+        # A cancelled statement may run on: the server ignores a cancellation that comes too early.
+        await connection.execute("ROLLBACK", timeout=ROLLBACK_TIMEOUT)
+    except DRIVER_ERRORS:
+        connection.terminate()
     except BaseException:
         connection.terminate()
         raise

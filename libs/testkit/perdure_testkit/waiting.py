@@ -16,9 +16,16 @@ PATIENCE = 10.0
 
 INTERVAL = 0.02  # seconds between two looks
 
+# The second in a queue waits for the first in it, which waits for the holder.
 _BLOCKED = """
-SELECT DISTINCT pid FROM pg_locks
- WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))
+WITH RECURSIVE waiting AS MATERIALIZED (
+    SELECT DISTINCT pid, pg_blocking_pids(pid) AS blockers FROM pg_locks WHERE NOT granted
+), blocked (pid) AS (
+    SELECT pid FROM waiting WHERE pg_backend_pid() = ANY (blockers)
+    UNION
+    SELECT w.pid FROM waiting AS w JOIN blocked AS b ON b.pid = ANY (w.blockers)
+)
+SELECT pid FROM blocked
 """
 
 
@@ -48,7 +55,7 @@ async def eventually(
 
 
 async def blocked_pids(holder: asyncpg.Connection) -> set[int]:
-    """Return the backends that wait for a lock that `holder` holds or waits for before them."""
+    """Return the backends that wait for `holder`, also behind others that do."""
     return {row["pid"] for row in await holder.fetch(_BLOCKED)}
 
 
