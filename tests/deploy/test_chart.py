@@ -163,9 +163,7 @@ def test_services_lead_to_the_pods_they_name(chart: Chart) -> None:
     services = of_kind(manifests, "Service")
     deployments = of_kind(manifests, "Deployment")
     assert services.keys() == {
-        f"{name}{suffix}"
-        for name in ("ingest", "coordinator", "worker")
-        for suffix in ("", "-headless")
+        f"{name}{suffix}" for name in ("ingest", "coordinator") for suffix in ("", "-headless")
     }
     for name, service in services.items():
         deployment = deployments[name.removesuffix("-headless")]

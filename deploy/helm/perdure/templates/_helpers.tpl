@@ -2,7 +2,7 @@
 {{- define "perdure.facts" -}}
 ingest:      {ops: 7409, grpc: 7400, database: true,  redis: false, coordinator: true, pageTokens: true}
 coordinator: {ops: 7419, grpc: 7410, database: true,  redis: false, coordinator: false}
-worker:      {ops: 7429, grpc: 7420, database: false, redis: true,  coordinator: true}
+worker:      {ops: 7429, grpc: 0,    database: false, redis: true,  coordinator: true}
 relay:       {ops: 7439, grpc: 0,    database: true,  redis: true,  coordinator: false}
 timer:       {ops: 7449, grpc: 0,    database: true,  redis: false, coordinator: true}
 sweeper:     {ops: 7459, grpc: 0,    database: true,  redis: false, coordinator: true}
