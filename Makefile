@@ -117,8 +117,9 @@ up: setup ## Start the same stack and keep it running until Ctrl-C.
 	@$(BIN)/perdure dev
 
 down: ## Stop a stack that was left running.
-	@if [ -x $(BIN)/perdure ]; then $(BIN)/perdure dev --stop; fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m perdure_stack down; fi
 
-clean: down ## Remove all that was installed, generated or stored here.
+clean: ## Stop a stack that runs here; remove all that was installed, generated or stored.
+	-@$(MAKE) --no-print-directory down
 	rm -rf .venv .perdure .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	find libs/contracts/perdure_contracts -mindepth 1 ! -name py.typed -delete
