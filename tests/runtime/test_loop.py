@@ -178,6 +178,7 @@ async def test_a_cancelled_stop_cancels_the_pass(clock: FakeClock) -> None:
         async with asyncio.timeout(0.01):
             await loop.stop()
     assert cancelled.is_set()
+    await loop.stop()
     assert not loop.is_started
 
 

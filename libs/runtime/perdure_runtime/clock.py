@@ -78,10 +78,11 @@ class FakeClock:
     async def advance(self, seconds: float) -> None:
         """Move on by `seconds`; every waiter due by then has gone on before this returns.
 
-        Waiters fire in the order in which they are due, each at its own instant, and what they
-        schedule within `seconds` fires too.
+        What can run now runs before the clock moves. Waiters fire in the order in which they are
+        due, each at its own instant, and what they schedule within `seconds` fires too.
         """
         end = self._now + seconds
+        await self._settle()
         while self._timers and self._timers[0][0] <= end:
             due, _, timer = heapq.heappop(self._timers)
             self._now = max(self._now, due)

@@ -5,7 +5,8 @@
 - `stop` returns when nothing of the component runs any more. It may be called before `start`,
   twice, by several at once, and while `start` still runs; it always waits.
 - A component that failed to start holds nothing, and one that was stopped may be started again.
-- Cancelling `stop` ends the waiting and makes the component end at once.
+- Cancelling `stop` ends the waiting and makes the component end at once; stopping it once more
+  makes sure of it.
 """
 
 from __future__ import annotations
@@ -60,8 +61,10 @@ class Component:
             if self._started:
                 try:
                     await self.on_stop()
-                finally:
+                except Exception:
                     self._started = False
+                    raise
+                self._started = False
 
     async def on_start(self) -> None:
         """Begin; called only when not begun."""
@@ -105,21 +108,15 @@ class Group(Component):
         await self._stop_running()
 
     async def _stop_running(self) -> None:
-        errors = [error for member in self._take_running() if (error := await _stop_one(member))]
+        errors = list[Exception]()
+        while self._running:
+            try:
+                await self._running[-1].stop()
+            except Exception as error:  # noqa: BLE001 - raised below, when all are stopped
+                errors.append(error)
+            self._running.pop()
         if errors:
             raise ExceptionGroup("members failed to stop", errors)
-
-    def _take_running(self) -> list[Service]:
-        members, self._running = self._running[::-1], []
-        return members
-
-
-async def _stop_one(member: Service) -> Exception | None:
-    try:
-        await member.stop()
-    except Exception as error:  # noqa: BLE001 - collected, and raised when all are stopped
-        return error
-    return None
 
 
 async def finish(task: asyncio.Task[None]) -> None:

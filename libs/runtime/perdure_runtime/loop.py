@@ -18,8 +18,13 @@ from perdure_runtime.clock import Clock, SystemClock
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Component, finish
 from perdure_runtime.logs import emit, log, log_failure
+from perdure_runtime.metrics import counter
+from perdure_runtime.tracing import quiet
 
 DEFAULT_BACKOFF = Backoff(base=0.1, factor=2.0, cap=10.0)
+
+PASSES = counter("loop_passes_total", "Passes of a background loop.", ("loop", "outcome"))
+ITEMS = counter("loop_items_total", "What passes counted.", ("loop", "kind"))
 
 _logger = logging.getLogger(__name__)
 
@@ -106,7 +111,8 @@ class Loop(Component):
 
     async def _pass(self) -> float:
         try:
-            done = await self._run_once()
+            with quiet():
+                done = await self._run_once()
         except Exception as error:  # noqa: BLE001 - classified and logged by _failed
             return self._failed(error)
         self._succeeded(done)
@@ -116,6 +122,7 @@ class Loop(Component):
 
     def _failed(self, error: Exception) -> float:
         self._failures += 1
+        PASSES.labels(self.name, "failed").inc()
         kind = error.reason if isinstance(error, PerdureError) else type(error).__name__
         if kind != self._failing_as:
             self._failing_as = kind
@@ -128,6 +135,9 @@ class Loop(Component):
         if self._failures:
             log(_logger, "loop.recovered", loop=self.name, failures=self._failures)
             self._failures, self._failing_as = 0, ""
+        PASSES.labels(self.name, "done").inc()
+        for kind, amount in done.counts.items():
+            ITEMS.labels(self.name, kind).inc(amount)
         if any(done.counts.values()):
             emit(_logger, "loop.pass", {"loop": self.name, **done.counts}, level=logging.DEBUG)
         if self._observe is not None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, TypeVar
 
 import grpc
@@ -26,6 +26,7 @@ from perdure_runtime.metrics import counter
 from perdure_runtime.rpc import deadline
 from perdure_runtime.rpc.errors import from_call_error
 from perdure_runtime.rpc.options import client_options
+from perdure_runtime.tracing import client_interceptors
 
 RETRIES = counter("rpc_client_retries_total", "Sends after a failed one.", ("point", "reason"))
 
@@ -41,16 +42,19 @@ def open_channel(
     *,
     health_service: str | None = None,
     credentials: grpc.ChannelCredentials | None = None,
+    untraced: Collection[str] = (),
 ) -> grpc.aio.Channel:
     """Open a channel to `host:port` (all its DNS addresses, in turn) or to `unix:/path`.
 
-    With `health_service`, replicas that report that service NOT_SERVING get no calls.
+    With `health_service`, replicas that report that service NOT_SERVING get no calls. `untraced`
+    are full method names of which no spans are made. Start tracing before opening channels.
     """
     target = address if address.startswith(("unix:", "dns:")) else f"dns:///{address}"
     options = client_options(health_service)
+    interceptors = client_interceptors(untraced)
     if credentials is None:
-        return grpc.aio.insecure_channel(target, options=options)
-    return grpc.aio.secure_channel(target, credentials, options=options)
+        return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
+    return grpc.aio.secure_channel(target, credentials, options=options, interceptors=interceptors)
 
 
 class RpcClient:

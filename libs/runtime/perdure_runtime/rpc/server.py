@@ -6,7 +6,8 @@ flight finishes within `grace` seconds (`stop`), then the rest is cancelled.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 import grpc
@@ -22,6 +23,7 @@ from perdure_runtime.errors import FailedPrecondition, Reason
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.rpc.interceptor import CallInterceptor, CallRules
 from perdure_runtime.rpc.options import SERVER_OPTIONS
+from perdure_runtime.tracing import server_interceptors
 
 Register = Callable[[grpc.aio.Server], None]
 """Adds a servicer: `lambda server: add_XServiceServicer_to_server(servicer, server)`."""
@@ -32,17 +34,27 @@ _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """`address` is `host:port`, port 0 for a free one, or `unix:/path`; `grace` is seconds."""
+    """`address` is `host:port`, port 0 for a free one, or `unix:/path`; `grace` is seconds.
+
+    `untraced` are full method names of which no spans are made: long polls and batched calls,
+    which carry trace context per item.
+    """
 
     address: str
     reflection: bool = True
     max_concurrent_rpcs: int = 2000
     grace: float = 10.0
     rules: CallRules = field(default_factory=CallRules)
+    untraced: frozenset[str] = frozenset()
 
     @classmethod
     def from_config(
-        cls, config: GrpcConfig, host: str, rules: CallRules | None = None
+        cls,
+        config: GrpcConfig,
+        host: str,
+        *,
+        rules: CallRules | None = None,
+        untraced: Collection[str] = (),
     ) -> ServerSettings:
         """Take what operators can set from the service's config."""
         return cls(
@@ -50,6 +62,7 @@ class ServerSettings:
             reflection=config.grpc_reflection,
             max_concurrent_rpcs=config.grpc_max_concurrent_rpcs,
             rules=rules or CallRules(),
+            untraced=frozenset(untraced),
         )
 
 
@@ -77,7 +90,7 @@ class RpcServer(Component):
         """Bind and serve; FailedPrecondition, PORT_UNAVAILABLE, if the address is taken."""
         interceptor = CallInterceptor(self._settings.rules)
         server = grpc.aio.server(
-            interceptors=(interceptor,),
+            interceptors=(*server_interceptors(self._settings.untraced), interceptor),
             options=SERVER_OPTIONS,
             maximum_concurrent_rpcs=self._settings.max_concurrent_rpcs,
         )
@@ -102,9 +115,13 @@ class RpcServer(Component):
     async def on_stop(self) -> None:
         """Give calls in flight `grace` seconds, then cancel them."""
         await self.drain()
-        server, self._server = self._server, None
-        if server is not None:
-            await server.stop(self._settings.grace)
+        if self._server is not None:
+            try:
+                await self._server.stop(self._settings.grace)
+            except asyncio.CancelledError:
+                await self._server.stop(0)
+                raise
+            self._server = None
 
     async def _add_health(self, server: grpc.aio.Server) -> health.aio.HealthServicer:
         servicer = health.aio.HealthServicer()

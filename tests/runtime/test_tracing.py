@@ -1,0 +1,172 @@
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from opentelemetry import trace
+from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from perdure_runtime import tracing
+from perdure_runtime.fail_points import Registry
+from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_runtime.rpc.server import RpcServer, ServerSettings
+
+REMOTE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+REMOTE_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+SERVICE = "perdure.test.v1.TracedService"
+
+
+class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
+    """An OTLP collector that keeps what it gets."""
+
+    def __init__(self) -> None:
+        self.spans: dict[str, Span] = {}
+        self.services: set[str] = set()
+
+    async def Export(self, request: Any, context: Any) -> Any:
+        for resource in request.resource_spans:
+            for attribute in resource.resource.attributes:
+                if attribute.key == "service.name":
+                    self.services.add(attribute.value.string_value)
+            for scope in resource.scope_spans:
+                self.spans |= {span.name: span for span in scope.spans}
+        return trace_service_pb2.ExportTraceServiceResponse()
+
+
+@pytest.fixture
+async def receiver() -> AsyncIterator[tuple[Receiver, str]]:
+    servicer, server = Receiver(), grpc.aio.server()
+    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
+        servicer, server
+    )
+    port = server.add_insecure_port("127.0.0.1:0")
+    await server.start()
+    yield servicer, f"http://127.0.0.1:{port}"
+    await server.stop(0)
+
+
+class Traced:
+    """Tracing to a real receiver; `spans()` ends it and returns what arrived, by name."""
+
+    def __init__(self, receiver: Receiver, endpoint: str, ratio: float = 1.0) -> None:
+        self.receiver = receiver
+        self._active = tracing.start_tracing("relay", endpoint, ratio)
+
+    async def spans(self) -> dict[str, Span]:
+        await self.stop()
+        return self.receiver.spans
+
+    async def stop(self) -> None:
+        if self._active is not None:
+            active, self._active = self._active, None
+            # The exporter blocks; the receiver answers in this loop.
+            await asyncio.to_thread(active.stop)
+
+
+@pytest.fixture
+async def traced(receiver: tuple[Receiver, str]) -> AsyncIterator[Traced]:
+    made = Traced(*receiver)
+    yield made
+    await made.stop()
+
+
+def test_off_is_off_and_costs_one_shared_object() -> None:
+    assert tracing.start_tracing("relay", "", 1.0) is None
+    first, second = tracing.span("a", parent=REMOTE), tracing.span("b")
+    assert first is second
+    with first as span:
+        span.set("x", 1)
+        assert (span.traceparent, tracing.current_traceparent()) == ("", "")
+    assert tracing.log_fields() == {}
+    assert tracing.server_interceptors(()) == ()
+    assert tracing.client_interceptors(()) == ()
+
+
+async def test_a_span_continues_the_trace_of_a_stored_row(traced: Traced) -> None:
+    with tracing.span("attempt", parent=REMOTE, kind="consumer", attributes={"run": "r"}) as span:
+        stored = span.traceparent
+        assert tracing.current_traceparent() == stored
+        assert tracing.log_fields() == {"trace_id": REMOTE_TRACE}
+    with tracing.span("resume", parent=stored):
+        pass
+    spans = await traced.spans()
+    attempt, resume = spans["attempt"], spans["resume"]
+    assert attempt.trace_id.hex() == resume.trace_id.hex() == REMOTE_TRACE
+    assert attempt.parent_span_id.hex() == "00f067aa0ba902b7"
+    assert resume.parent_span_id == attempt.span_id
+    assert attempt.kind == Span.SPAN_KIND_CONSUMER
+    assert traced.receiver.services == {"perdure-relay"}
+
+
+async def test_f134_a_new_trace_links_to_the_one_before(traced: Traced) -> None:
+    with tracing.span("outer"), tracing.span("segment", parent="", links=[REMOTE, "garbage"]):
+        pass
+    spans = await traced.spans()
+    assert spans["segment"].trace_id != spans["outer"].trace_id
+    assert spans["segment"].parent_span_id == b""
+    assert [link.trace_id.hex() for link in spans["segment"].links] == [REMOTE_TRACE]
+
+
+async def test_an_error_that_leaves_a_span_marks_it(traced: Traced) -> None:
+    with pytest.raises(KeyError), tracing.span("fails"):
+        raise KeyError
+    assert (await traced.spans())["fails"].status.code == 2
+
+
+async def test_the_decision_of_the_first_hop_is_kept(receiver: tuple[Receiver, str]) -> None:
+    traced = Traced(*receiver, ratio=0.0)
+    with tracing.span("new"):
+        pass
+    with tracing.span("continued", parent=REMOTE):
+        pass
+    with tracing.span("left out", parent=REMOTE[:-1] + "0"):
+        pass
+    assert set(await traced.spans()) == {"continued"}
+
+
+async def test_a_client_span_never_begins_a_trace(traced: Traced) -> None:
+    with tracing.span("poll", kind="client"):
+        pass
+    with tracing.span("send", kind="client", links=[REMOTE]):
+        pass
+    assert set(await traced.spans()) == {"send"}
+
+
+async def test_the_global_provider_is_left_alone(traced: Traced) -> None:
+    assert traced.receiver is not None
+    assert type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider"
+
+
+async def echo(_request: bytes, _: Any) -> bytes:
+    return tracing.current_traceparent().encode()
+
+
+async def test_a_trace_goes_through_a_call_unless_it_is_left_out(
+    traced: Traced, tmp_path: Path
+) -> None:
+    batched = f"/{SERVICE}/Batched"
+    handler: Any = grpc.unary_unary_rpc_method_handler(echo)
+    generic = grpc.method_handlers_generic_handler(SERVICE, {"Traced": handler, "Batched": handler})
+    server = RpcServer(
+        {SERVICE: lambda server: server.add_generic_rpc_handlers((generic,))},
+        ServerSettings(f"unix:{tmp_path}/grpc", untraced=frozenset({batched})),
+    )
+    point = Registry().declare("test.traced")
+    async with AsyncExitStack() as stack:
+        await server.start()
+        stack.push_async_callback(server.stop)
+        client = RpcClient(open_channel(f"unix:{tmp_path}/grpc", untraced={batched}))
+        stack.push_async_callback(client.stop)
+        with tracing.span("caller", parent=REMOTE):
+            method: Any = client.channel.unary_unary(f"/{SERVICE}/Traced")
+            inside = await client.call(method, b"", timeout=5, fail_point=point)
+            method = client.channel.unary_unary(batched)
+            left_out = await client.call(method, b"", timeout=5, fail_point=point)
+    assert inside.decode().split("-")[1] == REMOTE_TRACE
+    assert left_out == b""
+    spans = await traced.spans()
+    assert not any("Batched" in name for name in spans)
+    assert any("Traced" in name for name in spans)
