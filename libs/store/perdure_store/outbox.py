@@ -23,15 +23,6 @@ READY_AGAIN = declare("store.outbox_ready_again")
 
 
 @dataclass(frozen=True, slots=True)
-class LaneShape:
-    """What dispatch needs to know of a lane; `stream_ceiling` is entries one stream may hold."""
-
-    lane: str
-    shards: int
-    stream_ceiling: int
-
-
-@dataclass(frozen=True, slots=True)
 class Shard:
     """One shard of a queue."""
 
@@ -59,13 +50,6 @@ class SentRow:
     run_id: uuid.UUID
     step: int
     entry_id: str
-
-
-async def lanes(connection: Connection) -> list[LaneShape]:
-    """Every lane, by name."""
-    with classified():
-        rows = await connection.fetch(sql("outbox.lanes"))
-    return [LaneShape(row["lane"], row["shards"], row["stream_ceiling"]) for row in rows]
 
 
 async def ready_queues(connection: Connection) -> list[tuple[str, str]]:

@@ -1,10 +1,6 @@
 -- The relay's view of the outbox. Rows are selected by their state, never by a high-water mark (R4): a
 -- lower id may be committed later (F075). A row's shard is its slot modulo the lane's shards of now.
 
--- name: lanes
--- Every lane with what dispatch needs to know of it.
-SELECT lane, shards, stream_ceiling FROM lanes ORDER BY lane
-
 -- name: ready_queues
 -- The queues that have ready rows, by a loose index scan.
 WITH RECURSIVE queues AS (

@@ -1,0 +1,164 @@
+"""Moves ready rows into the streams that have room, fairly over orgs.
+
+Per stream: pick, XADD, mark, three short statements with no transaction open between them (R13).
+Dying after XADD leaves the row ready, so that it is sent twice, which is harmless; marking goes by
+the row's own id and only where it is still ready, so that a paused relay cannot mark the row of a
+later retry.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import asyncpg
+from perdure_runtime.clock import Clock, SystemClock
+from perdure_runtime.errors import PerdureError, Reason
+from perdure_runtime.loop import Pass
+from perdure_runtime.tracing import quiet, span
+from perdure_store import outbox
+from perdure_store.outbox import ReadyRow
+from perdure_store.pool import acquire
+from perdure_streams.announce import Announced, announced
+from perdure_streams.errors import STREAM_GONE, trouble_of
+from perdure_streams.message import Hint
+from perdure_streams.names import StreamName
+from perdure_streams.producer import Producer, StreamState
+from redis.asyncio import Redis
+
+from perdure_relay import decisions
+from perdure_relay.decisions import Turn
+from perdure_relay.duties import Duties, Target
+from perdure_relay.metrics import PUBLISHED
+from perdure_relay.recovery import Recovery, shard_of
+from perdure_relay.stream_troubles import StreamTroubles
+
+
+@dataclass(frozen=True, slots=True)
+class DispatchSettings:
+    """`buffer`: entries beyond the announced slots; `orgs_per_pass`: most orgs of one turn."""
+
+    buffer: int = 8
+    orgs_per_pass: int = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A stream to serve, and what Redis says of it."""
+
+    target: Target
+    announced: Announced
+    state: StreamState
+
+
+_NOTHING = Pass()
+
+
+class Dispatcher:
+    """Serves the streams of the shards that this process leads."""
+
+    def __init__(
+        self,
+        pool: asyncpg.Pool,
+        client: Redis,
+        producer: Producer,
+        duties: Duties,
+        recovery: Recovery,
+        settings: DispatchSettings,
+        *,
+        clock: Clock | None = None,
+        jitter: Callable[[], float] = random.random,
+    ) -> None:
+        self._pool = pool
+        self._client = client
+        self._producer = producer
+        self._duties = duties
+        self._recovery = recovery
+        self._settings = settings
+        self._troubles = StreamTroubles(clock or SystemClock(), jitter)
+        self._after: dict[StreamName, str] = {}
+
+    async def run_once(self) -> Pass:
+        """Serve each stream that has ready rows once; counts `published` and `recovered`."""
+        with quiet():
+            async with acquire(self._pool) as connection:
+                queues = await outbox.ready_queues(connection)
+            targets = [
+                target
+                for target in self._duties.targets(queues)
+                if not self._troubles.is_resting(target.stream)
+            ]
+            done = [await self._serve(found) for found in await self._look(targets)]
+        counts = {
+            name: sum(one.counts.get(name, 0) for one in done)
+            for name in ("published", "recovered")
+        }
+        return Pass(counts, more=any(one.more for one in done))
+
+    async def _look(self, targets: Sequence[Target]) -> list[Found]:
+        queues = sorted({target.stream.queue for target in targets})
+        said = dict(zip(queues, await announced(self._client, queues), strict=True))
+        states = await self._producer.states([target.stream for target in targets])
+        return [
+            Found(target, said[target.stream.queue], state)
+            for target, state in zip(targets, states, strict=True)
+        ]
+
+    async def _serve(self, found: Found) -> Pass:
+        stream = found.target.stream
+        places = self._places(found)
+        if places == 0:
+            return _NOTHING
+        if not found.state.remembered:
+            return await self._recover(stream)
+        try:
+            done = await self._fill(stream, places)
+        except PerdureError as error:
+            if error.reason is Reason.STORE_UNAVAILABLE:
+                raise
+            self._troubles.failed(stream, error)
+            return await self._recover(stream) if trouble_of(error) == STREAM_GONE else _NOTHING
+        self._troubles.succeeded(stream)
+        return done
+
+    async def _recover(self, stream: StreamName) -> Pass:
+        await self._recovery.recover(stream)
+        return Pass({"recovered": 1}, more=True)
+
+    def _places(self, found: Found) -> int:
+        lane = found.target.lane
+        return decisions.room(
+            found.announced,
+            shards=lane.shards,
+            depth=found.state.depth,
+            ceiling=lane.stream_ceiling,
+            buffer=self._settings.buffer,
+        )
+
+    async def _fill(self, stream: StreamName, places: int) -> Pass:
+        turn = await self._pick(stream, places)
+        if not turn.rows:
+            return _NOTHING
+        entry_ids = await self._publish(stream, turn.rows)
+        async with acquire(self._pool) as connection:
+            await outbox.mark_sent(connection, [row.outbox_id for row in turn.rows], entry_ids)
+        self._after[stream] = turn.after
+        return Pass({"published": len(entry_ids)}, more=turn.more)
+
+    async def _pick(self, stream: StreamName, places: int) -> Turn:
+        shard, after = shard_of(stream), self._after.get(stream, "")
+        limit = min(places, self._settings.orgs_per_pass)
+        async with acquire(self._pool) as connection:
+            orgs = await outbox.ready_orgs(connection, shard, after, limit)
+            share = decisions.share_of(places, max(1, len(orgs)))
+            picked = await outbox.pick_ready(connection, shard, orgs, share)
+        return decisions.take_turn(orgs, picked, places=places, share=share, limit=limit)
+
+    async def _publish(self, stream: StreamName, rows: Sequence[ReadyRow]) -> list[str]:
+        hints = [Hint(row.org, row.run_id, row.step, row.traceparent) for row in rows]
+        links = [row.traceparent for row in rows if row.traceparent]
+        with span(f"send {stream.queue}", parent="", kind="client", links=links):
+            entry_ids = await self._producer.publish(stream, hints)
+        PUBLISHED.labels(stream.queue.lane).inc(len(entry_ids))
+        return entry_ids
