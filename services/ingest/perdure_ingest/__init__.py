@@ -1,1 +1,1 @@
-"""The doors from outside: checks, limits, reads; owns no state."""
+"""The doors from outside: identify, check, limit, read; whatever changes is the coordinator's."""

@@ -28,11 +28,16 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
   FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS wanted (org, run_id, revision)
   JOIN runs AS r ON r.run_id = wanted.run_id AND r.org = wanted.org AND r.revision > wanted.revision
  CROSS JOIN LATERAL (
-       SELECT CASE WHEN $4::bigint > 0 THEN (
-                  SELECT coalesce(sum(coalesce(octet_length(s.input), 0) + coalesce(octet_length(s.output), 0)
-                                      + coalesce(octet_length(s.error), 0)), 0)
-                    FROM steps AS s WHERE s.run_id = r.run_id
-              ) END AS payload_bytes
+       SELECT CASE WHEN $4::bigint > 0 THEN
+                  octet_length(r.input) + coalesce(octet_length(r.output), 0)
+                  + (
+                      SELECT coalesce(sum(coalesce(octet_length(s.input), 0) + coalesce(octet_length(s.output), 0)
+                                          + coalesce(octet_length(s.error), 0)), 0)
+                        FROM steps AS s WHERE s.run_id = r.run_id
+                  ) + (
+                      SELECT coalesce(sum(octet_length(a.error)), 0) FROM attempts AS a WHERE a.run_id = r.run_id
+                  )
+              END AS payload_bytes
        ) AS total
  WHERE r.run_id = ANY ($2::uuid[]);
 

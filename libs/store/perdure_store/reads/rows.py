@@ -82,8 +82,8 @@ class EffectRow:
 class RunSnapshot:
     """A run with its steps, attempts and effects, all as of one moment.
 
-    `payload_bytes` is the size of its steps' payloads and errors, None if it was not asked for;
-    payloads are there only if it is within what was asked for.
+    `payload_bytes` is the size of all its payloads and errors, None if it was not asked for; those
+    of its steps are there only if it is within what was asked for.
     """
 
     run: RunRow

@@ -53,7 +53,7 @@ class RunFilter:
 async def read_run(
     pool: asyncpg.Pool, org: str, run_id: UUID, *, max_payload_bytes: int = 0
 ) -> RunSnapshot | None:
-    """Read one run; payloads of its steps only if they fit into `max_payload_bytes` together."""
+    """Read one run; payloads of its steps only if all of the run's fit into `max_payload_bytes`."""
     watched = [Watched(org, run_id)]
     found = await read_changed(pool, watched, max_payload_bytes=max_payload_bytes)
     return found[0] if found else None

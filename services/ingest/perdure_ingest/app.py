@@ -1,0 +1,112 @@
+"""Puts one ingest process together."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import grpc
+from perdure_contracts.v1 import (
+    run_service_pb2_grpc,
+    system_service_pb2_grpc,
+    workflow_service_pb2_grpc,
+)
+from perdure_runtime.lifecycle import Component, Group, Service
+from perdure_runtime.process import Process
+from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_runtime.rpc.server import Register, RpcServer, ServerSettings
+from perdure_store.pool import acquire, open_pool
+from perdure_store.schema_version import schema_ready
+
+from perdure_ingest.config import IngestConfig
+from perdure_ingest.coordinator import Coordinator
+from perdure_ingest.doors import Doors
+from perdure_ingest.identity import Identify, everybody_is
+from perdure_ingest.page_tokens import PageTokens
+from perdure_ingest.servicers import RunServicer, SystemServicer, WorkflowServicer
+from perdure_ingest.watch.listener import RunListener
+from perdure_ingest.watch.watcher import RunWatcher
+
+COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
+POOL_CLOSE_SECONDS = 5.0
+
+
+class Ingest(Group):
+    """The parts of a process in the order in which they start; they stop in reverse."""
+
+    def __init__(self, config: IngestConfig, pool: asyncpg.Pool) -> None:
+        channel = open_channel(config.coordinator_address, health_service=COORDINATOR_SERVICE)
+        coordinator = Coordinator(RpcClient(channel))
+        watcher = RunWatcher(pool, limit=config.watch_limit)
+        tokens = PageTokens(config.page_token_key)
+        doors = Doors(pool, coordinator, tokens, watcher, config.watch_seconds)
+        self.channel = channel
+        self.pool = pool
+        self.server = RpcServer(
+            services(doors, everybody_is(config.org)),
+            ServerSettings.from_config(config, config.host),
+        )
+        listener = RunListener(config.direct_url, watcher.wake)
+        super().__init__((_OpenedPool(pool), coordinator, watcher, listener, self.server))
+
+    async def database_ready(self) -> str:
+        """Return when the database answers and has the schema that is needed."""
+        async with acquire(self.pool) as connection:
+            await schema_ready(connection)
+        return ""
+
+    async def coordinator_ready(self) -> str:
+        """Return once the coordinator can be called."""
+        state = self.channel.get_state(try_to_connect=True)
+        while state is not grpc.ChannelConnectivity.READY:
+            await self.channel.wait_for_state_change(state)
+            state = self.channel.get_state(try_to_connect=True)
+        return ""
+
+
+async def build(config: IngestConfig, process: Process) -> Service:
+    """Make the process' service and say what its readiness depends on."""
+    pool = await open_pool(
+        config.database_url, size=config.database_pool_size, application_name="perdure-ingest"
+    )
+    ingest = Ingest(config, pool)
+    process.ops.add_check("database", ingest.database_ready)
+    process.ops.add_check("coordinator", ingest.coordinator_ready)
+    return ingest
+
+
+def services(doors: Doors, identify: Identify) -> dict[str, Register]:
+    """Return what registers each public service."""
+    runs = RunServicer(doors, identify)
+    workflows = WorkflowServicer(doors, identify)
+    system = SystemServicer(doors, identify)
+    return {
+        "perdure.v1.RunService": lambda server: (
+            run_service_pb2_grpc.add_RunServiceServicer_to_server(runs, server)
+        ),
+        "perdure.v1.WorkflowService": lambda server: (
+            workflow_service_pb2_grpc.add_WorkflowServiceServicer_to_server(workflows, server)
+        ),
+        "perdure.v1.SystemService": lambda server: (
+            system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)
+        ),
+    }
+
+
+class _OpenedPool(Component):
+    """Closes the pool when everything that reads has stopped."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        super().__init__()
+        self._pool = pool
+
+    async def on_start(self) -> None:
+        """Nothing to do: it is open."""
+
+    async def on_stop(self) -> None:
+        """Close it; a connection that does not come back in time is cut."""
+        try:
+            async with asyncio.timeout(POOL_CLOSE_SECONDS):
+                await self._pool.close()
+        except TimeoutError:
+            self._pool.terminate()

@@ -1,0 +1,150 @@
+"""Everything that ingest asks the coordinator to change, gathered into few calls.
+
+Items carry the caller's org. A call without an answer is sent again, and an item that lost a race
+is asked again: each has a key or a meaning that makes the repeat harmless.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from types import MappingProxyType
+from typing import Any, TypeVar
+
+import grpc
+from perdure_contracts.internal.v1 import (
+    control_service_pb2,
+    control_service_pb2_grpc,
+    coordinator_service_pb2,
+    coordinator_service_pb2_grpc,
+)
+from perdure_runtime.backoff import Backoff
+from perdure_runtime.batching import Batcher
+from perdure_runtime.errors import Aborted, PerdureError, Unavailable
+from perdure_runtime.fail_points import FailPoint, declare
+from perdure_runtime.lifecycle import Component
+from perdure_runtime.rpc.client import RpcClient
+from perdure_runtime.rpc.errors import from_status
+
+START_RUN = declare("ingest.start_run")
+CANCEL_RUN = declare("ingest.cancel_run")
+PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
+
+MAX_ITEMS = 256
+"""Items of one internal call, as its contract says."""
+
+MAX_BATCH_BYTES = 3 * 1024 * 1024
+"""A batch stops growing before it is this large, so that it fits into a message."""
+
+CALL_TIMEOUT = 15.0
+"""Longest time that one internal call may take with its repeats, seconds."""
+
+ITEM_ATTEMPTS = 5
+"""How often an item that lost a race, or found the coordinator busy, is asked."""
+
+ITEM_RETRY = Backoff(base=0.02, factor=2.0, cap=1.0)
+
+_CODES = MappingProxyType({code.value[0]: code for code in grpc.StatusCode})
+
+Item = TypeVar("Item")
+Result = TypeVar("Result", bound=Any)
+Request = TypeVar("Request")
+Response = TypeVar("Response")
+
+
+class Coordinator(Component):
+    """The coordinator's two services behind plain methods; errors are those of the one tree."""
+
+    def __init__(self, client: RpcClient) -> None:
+        self._client = client
+        self._runs = coordinator_service_pb2_grpc.CoordinatorServiceStub(client.channel)
+        self._control = control_service_pb2_grpc.ControlServiceStub(client.channel)
+        self._starts = Batcher(
+            self._send_starts, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
+        )
+        self._cancels = Batcher(self._send_cancels, MAX_ITEMS)
+        super().__init__()
+
+    async def on_start(self) -> None:
+        """Take items."""
+        for part in (self._client, self._starts, self._cancels):
+            await part.start()
+
+    async def on_stop(self) -> None:
+        """Wait for the answers of what was taken, then close the channel."""
+        for part in (self._cancels, self._starts, self._client):
+            await part.stop()
+
+    async def start_run(
+        self, item: coordinator_service_pb2.StartRunItem
+    ) -> coordinator_service_pb2.StartRunResult:
+        """Start a run; `item` has a start key. Raises what the coordinator answered for it."""
+        return await _submit(self._starts, item)
+
+    async def cancel_run(
+        self, item: coordinator_service_pb2.CancelRunItem
+    ) -> coordinator_service_pb2.CancelRunResult:
+        """Cancel a run. Raises what the coordinator answered for it."""
+        return await _submit(self._cancels, item)
+
+    async def publish_workflow(
+        self, request: control_service_pb2.PublishWorkflowRequest
+    ) -> control_service_pb2.PublishWorkflowResponse:
+        """Store a checked document; the same content is stored once."""
+        return await self._client.call(
+            self._control.PublishWorkflow,
+            request,
+            timeout=CALL_TIMEOUT,
+            fail_point=PUBLISH_WORKFLOW,
+        )
+
+    async def _send_starts(
+        self, items: list[coordinator_service_pb2.StartRunItem]
+    ) -> Sequence[coordinator_service_pb2.StartRunResult]:
+        request = coordinator_service_pb2.StartRunRequest(items=items)
+        return (await self._send(self._runs.StartRun, request, START_RUN)).results
+
+    async def _send_cancels(
+        self, items: list[coordinator_service_pb2.CancelRunItem]
+    ) -> Sequence[coordinator_service_pb2.CancelRunResult]:
+        request = coordinator_service_pb2.CancelRunRequest(items=items)
+        return (await self._send(self._runs.CancelRun, request, CANCEL_RUN)).results
+
+    async def _send(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+        fail_point: FailPoint,
+    ) -> Response:
+        return await self._client.call(method, request, timeout=CALL_TIMEOUT, fail_point=fail_point)
+
+
+def _weight(item: coordinator_service_pb2.StartRunItem) -> int:
+    return item.ByteSize()
+
+
+async def _submit(batcher: Batcher[Item, Result], item: Item) -> Result:
+    """Send an item; ask again while its answer is one that the next moment may change."""
+    attempt = 0
+    while True:
+        attempt += 1
+        result = await batcher.submit(item)
+        refusal = _refusal(result)
+        if refusal is None:
+            return result
+        if attempt == ITEM_ATTEMPTS or not isinstance(refusal, Aborted | Unavailable):
+            raise refusal
+        await asyncio.sleep(_pause(attempt, refusal))
+
+
+def _pause(attempt: int, refusal: PerdureError) -> float:
+    asked = refusal.retry_after if isinstance(refusal, Unavailable) else None
+    return max(ITEM_RETRY.seconds(attempt, random.random()), asked or 0.0)
+
+
+def _refusal(result: Any) -> PerdureError | None:
+    if not result.HasField("error"):
+        return None
+    code = _CODES.get(result.error.code, grpc.StatusCode.INTERNAL)
+    return from_status(result.error, code)

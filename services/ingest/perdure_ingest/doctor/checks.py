@@ -1,0 +1,137 @@
+"""Each check: what it looks for, how its finding reads, and what to do about it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+
+from perdure_contracts.v1.system_service_pb2 import Check, Finding
+from perdure_runtime.errors import FailedPrecondition
+from perdure_store.pool import Connection
+from perdure_store.reads import health
+from perdure_store.schema_version import schema_ready, schema_version
+
+from perdure_ingest.doctor.words import in_words
+
+LEASE_GRACE = timedelta(seconds=60)
+"""How long an effect may be in flight after its lease: the sweeper's time to take it away."""
+
+LONGEST_QUEUE = timedelta(seconds=60)
+"""How long a step may be ready before nobody seems to serve its queue."""
+
+LATEST_TIMER = timedelta(seconds=60)
+LEAST_HEAD_ROOM = timedelta(days=7)
+
+Run = Callable[[Connection, str, int], Awaitable[Check]]
+"""Runs one check for an org, with at most so many findings."""
+
+
+async def steps_with_no_way_forward(connection: Connection, org: str, limit: int) -> Check:
+    """Find what nothing will ever move on (R10)."""
+    rows = await health.find_stuck(connection, org, limit)
+    findings = [
+        Finding(
+            run_id=str(row.run_id),
+            step=row.step or 0,
+            what=f"it is {row.status}: {row.missing}",
+            do_this="look again in a minute: sweeper repairs what it finds; if it stays, "
+            "see that sweeper runs and read its log for this run",
+        )
+        for row in rows
+    ]
+    return _check("steps_with_no_way_forward", findings, "every unfinished step has a way forward")
+
+
+async def unsettled_effects(connection: Connection, org: str, limit: int) -> Check:
+    """Find effects whose outcome nobody will learn by itself."""
+    rows = await health.find_open_effects(connection, org, limit, grace=LEASE_GRACE)
+    findings = [
+        Finding(
+            run_id=str(row.run_id),
+            step=row.step,
+            what=f"the effect {row.key} ({row.kind}) is {row.status.replace('_', ' ')} "
+            f"since {row.begun_at:%Y-%m-%d %H:%M:%S} UTC",
+            do_this=f"ask the provider for the key {row.key} whether it was done",
+        )
+        for row in rows
+    ]
+    return _check("unsettled_effects", findings, "every effect is settled or about to be")
+
+
+async def work_not_picked(connection: Connection, org: str, limit: int) -> Check:
+    """Find ready steps that no queue's workers take."""
+    rows = await health.find_unpicked(connection, org, limit, older_than=LONGEST_QUEUE)
+    findings = [
+        Finding(
+            run_id=str(row.run_id),
+            step=row.step,
+            what=f"it has been ready on queue {row.queue} for {in_words(row.age)}",
+            do_this=f"see that relay runs and that a worker serves {row.queue} with free slots",
+        )
+        for row in rows
+    ]
+    return _check("work_not_picked", findings, "no step waits long for relay and workers")
+
+
+async def overdue_timers(connection: Connection, org: str, limit: int) -> Check:
+    """Find timers that should have fired."""
+    rows = await health.find_overdue(connection, org, limit, later_than=LATEST_TIMER)
+    findings = [
+        Finding(
+            run_id=str(row.run_id),
+            step=row.step or 0,
+            what=f"its timer ({row.kind}) is late by {in_words(row.late)}",
+            do_this="see that timer runs, that it leads, and what its log says of this run",
+        )
+        for row in rows
+    ]
+    return _check("overdue_timers", findings, "timers are on time")
+
+
+async def months_ahead(connection: Connection, org: str, limit: int) -> Check:
+    """Find that new runs will soon have no partition to stand in."""
+    head_room = await health.month_head_room(connection)
+    if head_room is None or head_room >= LEAST_HEAD_ROOM:
+        return _check("months_ahead", [], "the coming months have their partitions")
+    left = f"in {in_words(head_room)}" if head_room > timedelta(0) else "now"
+    finding = Finding(
+        what=f"{left} there is no partition for new runs",
+        do_this="see that sweeper runs: it makes the months ahead",
+    )
+    return _check("months_ahead", [finding], "")
+
+
+async def database_schema(connection: Connection, org: str, limit: int) -> Check:
+    """Find a database older than this program."""
+    try:
+        await schema_ready(connection)
+    except FailedPrecondition:
+        version = await schema_version(connection)
+        finding = Finding(
+            what=f"the database has schema version {version}, older than this program needs",
+            do_this="run `perdure migrate`",
+        )
+        return _check("database_schema", [finding], "")
+    return _check("database_schema", [], "the database has the schema that this program needs")
+
+
+CHECKS: Sequence[tuple[str, Run]] = (
+    ("steps_with_no_way_forward", steps_with_no_way_forward),
+    ("unsettled_effects", unsettled_effects),
+    ("work_not_picked", work_not_picked),
+    ("overdue_timers", overdue_timers),
+    ("months_ahead", months_ahead),
+    ("database_schema", database_schema),
+)
+"""Every check in the order in which it is shown."""
+
+
+def could_not_run(name: str, why: str) -> Check:
+    """Say that a check had no result, which is no good news either."""
+    return Check(name=name, ok=False, summary=f"the check could not be run: {why}")
+
+
+def _check(name: str, findings: Sequence[Finding], all_well: str) -> Check:
+    count = len(findings)
+    summary = f"{count} found" if count else all_well
+    return Check(name=name, ok=not findings, summary=summary, findings=findings)

@@ -1,0 +1,1 @@
+"""One file per RPC: check everything, then read, or ask the coordinator."""

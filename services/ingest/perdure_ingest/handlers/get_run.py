@@ -1,0 +1,30 @@
+"""RunService.GetRun."""
+
+from __future__ import annotations
+
+from perdure_contracts.v1.run_service_pb2 import GetRunRequest, GetRunResponse
+from perdure_store.reads.runs import read_run
+
+from perdure_ingest import limits
+from perdure_ingest.doors import Doors, refuse_oversized, run_not_found, too_large
+from perdure_ingest.identity import Caller
+from perdure_ingest.validation import Check
+from perdure_ingest.views.runs import whole_run
+
+
+async def get_run(doors: Doors, caller: Caller, request: GetRunRequest) -> GetRunResponse:
+    """Read a run with everything that hangs on it, as of one moment."""
+    fields = Check()
+    run_id = fields.run_id("run_id", request.run_id)
+    fields.refuse()
+    snapshot = await read_run(
+        doors.pool, caller.org, run_id, max_payload_bytes=limits.MAX_RUN_PAYLOADS
+    )
+    if snapshot is None:
+        raise run_not_found(run_id)
+    size = snapshot.payload_bytes or 0
+    if size > limits.MAX_RUN_PAYLOADS:
+        raise too_large("the run's payloads", size, limits.MAX_RUN_PAYLOADS)
+    response = GetRunResponse(run=whole_run(snapshot, with_payloads=True))
+    refuse_oversized(response)
+    return response

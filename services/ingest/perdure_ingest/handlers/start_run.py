@@ -1,0 +1,50 @@
+"""RunService.StartRun."""
+
+from __future__ import annotations
+
+from perdure_contracts.internal.v1.coordinator_service_pb2 import StartRunItem
+from perdure_contracts.v1.run_service_pb2 import StartRunRequest, StartRunResponse
+from perdure_runtime.tracing import current_traceparent
+
+from perdure_ingest import limits
+from perdure_ingest.doors import Doors
+from perdure_ingest.identity import Caller
+from perdure_ingest.start_keys import OWN_PREFIX, own_start_key
+from perdure_ingest.validation import Check
+
+
+async def start_run(doors: Doors, caller: Caller, request: StartRunRequest) -> StartRunResponse:
+    """Start a run, or find the one that the same request started before."""
+    item = check(caller, request)
+    if not item.start_key:
+        item.start_key = own_start_key()
+    result = await doors.coordinator.start_run(item)
+    return StartRunResponse(
+        run_id=result.run_id, workflow_version=result.workflow_version, created=result.created
+    )
+
+
+def check(caller: Caller, request: StartRunRequest) -> StartRunItem:
+    """Return what the coordinator is asked for. Raises InvalidArgument with every violation."""
+    fields = Check()
+    item = StartRunItem(
+        org=caller.org,
+        workflow=fields.text("workflow", request.workflow, longest=limits.MAX_NAME, required=True),
+        version=fields.version("version", request.version),
+        input=fields.payload("input", request.input),
+        start_key=_start_key(fields, request.start_key),
+        tags=fields.tags("tags", request.tags),
+        priority=fields.number(
+            "priority", request.priority, least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY
+        ),
+        traceparent=current_traceparent(),
+    )
+    fields.text("request_id", request.request_id, longest=limits.MAX_REQUEST_ID)
+    fields.refuse()
+    return item
+
+
+def _start_key(fields: Check, key: str) -> str:
+    if key.startswith(OWN_PREFIX):
+        fields.add("start_key", f"must not begin with {OWN_PREFIX!r}, which ingest uses itself")
+    return fields.text("start_key", key, longest=limits.MAX_START_KEY)

@@ -1,0 +1,35 @@
+"""What requests may hold, as the contracts say."""
+
+from __future__ import annotations
+
+from perdure_runtime.rpc.options import MAX_MESSAGE_BYTES
+
+MAX_PAYLOAD_BYTES = 1024 * 1024
+MAX_PAYLOAD_DEPTH = 100
+MAX_DOCUMENT_BYTES = 1024 * 1024
+
+MAX_NAME = 200
+"""Characters of a workflow's name."""
+
+MAX_START_KEY = 200
+MAX_REQUEST_ID = 200
+MAX_REASON = 1000
+
+MAX_TAGS = 20
+MAX_TAG_KEY = 60
+MAX_TAG_VALUE = 200
+
+MIN_PRIORITY, MAX_PRIORITY = -100, 100
+
+DEFAULT_PAGE = 100
+DEFAULT_HISTORY_PAGE = 1000
+MAX_PAGE = 1000
+
+DEFAULT_FINDINGS = 100
+MAX_FINDINGS = 1000
+
+MAX_PAGE_BYTES = 2 * 1024 * 1024
+"""A page ends early when it has grown to this, so that it always fits into a message (F091)."""
+
+MAX_RUN_PAYLOADS = MAX_MESSAGE_BYTES - 512 * 1024
+"""Bytes of payloads that GetRun answers with; the rest of a message is room for everything else."""

@@ -1,0 +1,118 @@
+"""The three public services; each method names its caller and delegates to its handler."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from perdure_contracts.v1 import (
+    run_service_pb2,
+    run_service_pb2_grpc,
+    system_service_pb2,
+    system_service_pb2_grpc,
+    workflow_service_pb2,
+    workflow_service_pb2_grpc,
+)
+
+from perdure_ingest.doors import Doors
+from perdure_ingest.handlers.cancel_run import cancel_run
+from perdure_ingest.handlers.diagnose import diagnose
+from perdure_ingest.handlers.get_run import get_run
+from perdure_ingest.handlers.get_run_history import get_run_history
+from perdure_ingest.handlers.get_workflow import get_workflow
+from perdure_ingest.handlers.list_runs import list_runs
+from perdure_ingest.handlers.list_workflows import list_workflows
+from perdure_ingest.handlers.publish_workflow import publish_workflow
+from perdure_ingest.handlers.start_run import start_run
+from perdure_ingest.handlers.validate_workflow import validate_workflow
+from perdure_ingest.handlers.watch_run import watch_run
+from perdure_ingest.identity import Context, Identify
+
+
+class RunServicer(run_service_pb2_grpc.RunServiceServicer):
+    """`perdure.v1.RunService`."""
+
+    def __init__(self, doors: Doors, identify: Identify) -> None:
+        self._doors = doors
+        self._identify = identify
+
+    async def StartRun(
+        self, request: run_service_pb2.StartRunRequest, context: Context
+    ) -> run_service_pb2.StartRunResponse:
+        """Delegate."""
+        return await start_run(self._doors, self._identify(context), request)
+
+    async def GetRun(
+        self, request: run_service_pb2.GetRunRequest, context: Context
+    ) -> run_service_pb2.GetRunResponse:
+        """Delegate."""
+        return await get_run(self._doors, self._identify(context), request)
+
+    async def ListRuns(
+        self, request: run_service_pb2.ListRunsRequest, context: Context
+    ) -> run_service_pb2.ListRunsResponse:
+        """Delegate."""
+        return await list_runs(self._doors, self._identify(context), request)
+
+    async def GetRunHistory(
+        self, request: run_service_pb2.GetRunHistoryRequest, context: Context
+    ) -> run_service_pb2.GetRunHistoryResponse:
+        """Delegate."""
+        return await get_run_history(self._doors, self._identify(context), request)
+
+    def WatchRun(
+        self, request: run_service_pb2.WatchRunRequest, context: Context
+    ) -> AsyncIterator[run_service_pb2.WatchRunResponse]:
+        """Delegate."""
+        return watch_run(self._doors, self._identify(context), request)
+
+    async def CancelRun(
+        self, request: run_service_pb2.CancelRunRequest, context: Context
+    ) -> run_service_pb2.CancelRunResponse:
+        """Delegate."""
+        return await cancel_run(self._doors, self._identify(context), request)
+
+
+class WorkflowServicer(workflow_service_pb2_grpc.WorkflowServiceServicer):
+    """`perdure.v1.WorkflowService`."""
+
+    def __init__(self, doors: Doors, identify: Identify) -> None:
+        self._doors = doors
+        self._identify = identify
+
+    async def PublishWorkflow(
+        self, request: workflow_service_pb2.PublishWorkflowRequest, context: Context
+    ) -> workflow_service_pb2.PublishWorkflowResponse:
+        """Delegate."""
+        return await publish_workflow(self._doors, self._identify(context), request)
+
+    async def ValidateWorkflow(
+        self, request: workflow_service_pb2.ValidateWorkflowRequest, context: Context
+    ) -> workflow_service_pb2.ValidateWorkflowResponse:
+        """Delegate."""
+        return await validate_workflow(self._doors, self._identify(context), request)
+
+    async def GetWorkflow(
+        self, request: workflow_service_pb2.GetWorkflowRequest, context: Context
+    ) -> workflow_service_pb2.GetWorkflowResponse:
+        """Delegate."""
+        return await get_workflow(self._doors, self._identify(context), request)
+
+    async def ListWorkflows(
+        self, request: workflow_service_pb2.ListWorkflowsRequest, context: Context
+    ) -> workflow_service_pb2.ListWorkflowsResponse:
+        """Delegate."""
+        return await list_workflows(self._doors, self._identify(context), request)
+
+
+class SystemServicer(system_service_pb2_grpc.SystemServiceServicer):
+    """`perdure.v1.SystemService`."""
+
+    def __init__(self, doors: Doors, identify: Identify) -> None:
+        self._doors = doors
+        self._identify = identify
+
+    async def Diagnose(
+        self, request: system_service_pb2.DiagnoseRequest, context: Context
+    ) -> system_service_pb2.DiagnoseResponse:
+        """Delegate."""
+        return await diagnose(self._doors, self._identify(context), request)

@@ -1,0 +1,1 @@
+"""Rows as the messages of the public API."""

@@ -1,0 +1,111 @@
+"""Runs, their steps, attempts and effects as messages."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+
+from perdure_contracts.v1 import run_pb2
+from perdure_machine.node_error import decode_error
+from perdure_store.reads.rows import AttemptRow, EffectRow, RunRow, RunSnapshot, StepRow
+
+from perdure_ingest.start_keys import shown_start_key
+from perdure_ingest.views.instants import timestamp
+
+
+def listed_run(row: RunRow) -> run_pb2.Run:
+    """Show a run as lists do: without payloads, steps and effects."""
+    return run_pb2.Run(
+        run_id=str(row.run_id),
+        workflow=row.workflow,
+        workflow_version=row.workflow_version,
+        status=run_pb2.RunStatus.Value(f"RUN_STATUS_{row.status.upper()}"),
+        error=error_message(row.error),
+        start_key=shown_start_key(row.start_key),
+        tags=json.loads(row.tags),
+        priority=row.priority,
+        created_at=timestamp(row.created_at),
+        ended_at=timestamp(row.ended_at),
+        revision=row.revision,
+        traceparent=row.traceparent or "",
+    )
+
+
+def whole_run(snapshot: RunSnapshot, *, with_payloads: bool) -> run_pb2.Run:
+    """Show a run with all that hangs on it; without payloads those of its steps are left out."""
+    run = listed_run(snapshot.run)
+    run.input = snapshot.run.input
+    run.output = snapshot.run.output or b""
+    attempts = _by_step(snapshot.attempts)
+    run.steps.extend(
+        _step(row, attempts[row.step], with_payloads=with_payloads) for row in snapshot.steps
+    )
+    run.effects.extend(_effect(row) for row in snapshot.effects)
+    return run
+
+
+def error_message(data: bytes | None, *, with_details: bool = True) -> run_pb2.RunError | None:
+    """Show a stored error; its details stay byte for byte."""
+    if data is None:
+        return None
+    error = decode_error(data)
+    message = run_pb2.RunError(code=error.code, message=error.message, node=error.node)
+    # `class` is a keyword of Python's.
+    setattr(message, "class", error.category)
+    message.details = (error.details or b"") if with_details else b""
+    return message
+
+
+def _by_step(attempts: Sequence[AttemptRow]) -> defaultdict[int, list[AttemptRow]]:
+    grouped: defaultdict[int, list[AttemptRow]] = defaultdict(list)
+    for row in attempts:
+        grouped[row.step].append(row)
+    return grouped
+
+
+def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) -> run_pb2.Step:
+    return run_pb2.Step(
+        step=row.step,
+        node=row.node,
+        scope=row.scope,
+        kind=row.kind,
+        status=run_pb2.StepStatus.Value(f"STEP_STATUS_{row.status.upper()}"),
+        queue=f"{row.lane}:{row.owner}" if row.lane else "",
+        attempt=row.failures + 1,
+        failures=row.failures,
+        losses=row.losses,
+        fence=row.fence,
+        worker=row.worker or "",
+        input=row.input or b"",
+        output=row.output or b"",
+        error=error_message(row.error, with_details=with_payloads),
+        created_at=timestamp(row.created_at),
+        started_at=timestamp(row.started_at),
+        ended_at=timestamp(row.ended_at),
+        due_at=timestamp(row.due_at),
+        attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
+    )
+
+
+def _attempt(row: AttemptRow, *, with_payloads: bool) -> run_pb2.Attempt:
+    return run_pb2.Attempt(
+        fence=row.fence,
+        worker=row.worker,
+        outcome=row.outcome,
+        error=error_message(row.error, with_details=with_payloads),
+        started_at=timestamp(row.started_at),
+        ended_at=timestamp(row.ended_at),
+    )
+
+
+def _effect(row: EffectRow) -> run_pb2.Effect:
+    return run_pb2.Effect(
+        key=row.key,
+        step=row.step,
+        kind=row.kind,
+        status=row.status,
+        calls=row.calls,
+        begun_at=timestamp(row.begun_at),
+        settled_at=timestamp(row.settled_at),
+    )
