@@ -12,9 +12,6 @@ import grpc
 
 from perdure.errors import PerdureUnavailable, from_rpc_error
 
-MAX_MESSAGE_BYTES = 80 * 1024 * 1024
-"""Largest answer taken; ingest names the payloads of a larger one in an error of its own (F091)."""
-
 FIRST_PAUSE = 0.1
 """Longest pause before the first repeat, seconds; it doubles from one repeat to the next."""
 
@@ -31,8 +28,6 @@ RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
 _OPTIONS = (
-    ("grpc.max_receive_message_length", MAX_MESSAGE_BYTES),
-    ("grpc.max_send_message_length", MAX_MESSAGE_BYTES),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5000),
     ("grpc.keepalive_time_ms", 60_000),

@@ -76,15 +76,20 @@ def from_rpc_error(error: grpc.aio.AioRpcError) -> PerdureApiError:
     return kind(
         error.details() or code.name,
         code=code.name,
-        reason=info.reason if info else _transport_reason(code),
+        reason=info.reason if info else _transport_reason(code, error.details() or ""),
         metadata=info.metadata if info else None,
         fields=_fields(status),
         retry_after=_retry_after(status),
     )
 
 
-def _transport_reason(code: grpc.StatusCode) -> str:
-    return NOT_REACHED if code is grpc.StatusCode.UNAVAILABLE else code.name
+def _transport_reason(code: grpc.StatusCode, details: str) -> str:
+    if code is grpc.StatusCode.UNAVAILABLE:
+        return NOT_REACHED
+    # The transport has one code for a rate and for a size; only its text tells them apart (F091).
+    if code is grpc.StatusCode.RESOURCE_EXHAUSTED and "larger than max" in details:
+        return "PAYLOAD_TOO_LARGE"
+    return code.name
 
 
 def _rich_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:

@@ -1,0 +1,1 @@
+"""The `perdure` command: the API for people and scripts, and the commands of other packages."""

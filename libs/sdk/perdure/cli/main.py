@@ -1,0 +1,38 @@
+"""`perdure`: its own commands, and those that other packages bring."""
+
+from __future__ import annotations
+
+import click
+
+from perdure.cli.doctor import doctor
+from perdure.cli.plugins import brought_command, brought_names, service_command
+from perdure.cli.run import run
+from perdure.cli.workflow import workflow
+
+
+class _Commands(click.Group):
+    """A group whose commands partly come from other packages, loaded when they are called."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *brought_names()})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        return super().get_command(ctx, cmd_name) or brought_command(cmd_name)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="perdure", prog_name="perdure")
+def cli() -> None:
+    """Perdure, a durable workflow engine.
+
+    Exit status: 0 done, 1 refused or ended badly, 2 wrong usage, 3 nobody answered.
+    """
+
+
+for _command in (workflow, run, doctor, service_command()):
+    cli.add_command(_command)
+
+
+def main() -> None:
+    """Run the command line."""
+    cli(prog_name="perdure")

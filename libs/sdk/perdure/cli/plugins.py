@@ -1,0 +1,77 @@
+"""Commands that other packages bring, so that the SDK depends on none of them.
+
+An entry point of the group `perdure.commands` (by command) or `perdure.services` (by service) is
+a `main(arguments) -> exit status`, or a click command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib.metadata import entry_points
+from typing import Any
+
+import click
+
+from perdure.cli.failures import Failure
+
+COMMANDS = "perdure.commands"
+SERVICES = "perdure.services"
+
+_HOMES = {
+    "dev": ("perdure-stack", "Run a whole Perdure on this machine until Ctrl-C."),
+    "migrate": ("perdure-store", "Bring the database to the newest schema."),
+}
+"""The commands that belong here whoever brings them: their package, and what they do."""
+
+_PASS_ALL = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+
+
+def brought_names() -> list[str]:
+    """Return the names of the commands that other packages bring, or should."""
+    return sorted({*_HOMES, *(entry.name for entry in entry_points(group=COMMANDS))})
+
+
+def brought_command(name: str) -> click.Command | None:
+    """Return a command that another package brings; None if nobody should."""
+    if name not in brought_names():
+        return None
+    package, text = _HOMES.get(name, ("", ""))
+    return _forwarding(name, text, lambda: _load(COMMANDS, name, package or name))
+
+
+def service_command() -> click.Command:
+    """Return `perdure serve SERVICE`."""
+
+    @click.command("serve")
+    @click.argument("service")
+    def serve(service: str) -> None:
+        """Run one service in this process; it reads its settings from PERDURE_*."""
+        _run(_load(SERVICES, service, f"perdure-{service}"), [])
+
+    return serve
+
+
+def _forwarding(name: str, text: str, load: Callable[[], Any]) -> click.Command:
+    @click.command(name, help=text, context_settings=_PASS_ALL, add_help_option=False)
+    @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+    def forward(arguments: tuple[str, ...]) -> None:
+        _run(load(), arguments)
+
+    return forward
+
+
+def _load(group: str, name: str, package: str) -> Any:
+    found = entry_points(group=group, name=name)
+    if not found:
+        raise Failure(
+            f"`{name}` is not installed here",
+            where=f"the package {package}",
+            do_this=f"install it beside this one: pip install {package}",
+        )
+    return next(iter(found)).load()
+
+
+def _run(brought: Any, arguments: Sequence[str]) -> None:
+    if isinstance(brought, click.Command):
+        brought.main(list(arguments))
+    raise click.exceptions.Exit(brought(arguments) or 0)

@@ -1,0 +1,202 @@
+"""`perdure run`: start, show, list, watch, history, cancel."""
+
+from __future__ import annotations
+
+from contextlib import aclosing
+from datetime import UTC, datetime
+
+import click
+from perdure_contracts.v1 import run_pb2
+
+from perdure.cli.changes import Changes
+from perdure.cli.failures import USER_ERROR
+from perdure.cli.inputs import STATUSES, Instant, read_payload, read_status, read_tags
+from perdure.cli.options import calls_api, json_option
+from perdure.cli.output import (
+    clock_time,
+    coloured,
+    duration,
+    moment,
+    print_json,
+    print_json_list,
+    print_table,
+    word,
+)
+from perdure.cli.timeline import timeline
+from perdure.client import Client
+
+DEFAULT_LISTED = 50
+
+
+@click.group()
+def run() -> None:
+    """Runs: start, look, wait, stop."""
+
+
+@run.command()
+@click.argument("workflow")
+@click.option("--input", "payload", metavar="JSON|@FILE|-", help="The input; {} if left out.")
+@click.option("--version", type=int, default=0, help="The version; the latest if left out.")
+@click.option("--key", "start_key", help="Start key: the same request under it starts one run.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A label; repeatable.")
+@click.option("--priority", type=int, default=0, help="-100 (last) to 100 (first).")
+@click.option("--wait", is_flag=True, help="Wait for the end; exit with 1 unless it completed.")
+@json_option
+@calls_api
+async def start(
+    client: Client,
+    workflow: str,
+    payload: str | None,
+    version: int,
+    start_key: str | None,
+    tags: tuple[str, ...],
+    priority: int,
+    wait: bool,
+    as_json: bool,
+) -> None:
+    """Start a run of WORKFLOW and print its id."""
+    started = await client.start_run(
+        workflow,
+        read_payload(payload),
+        version=version,
+        start_key=start_key,
+        tags=read_tags(tags),
+        priority=priority,
+    )
+    if wait:
+        _print_end(await client.wait_run(started.run_id), as_json)
+    elif as_json:
+        print_json(started)
+    else:
+        click.echo(started.run_id)
+        if not started.created:
+            click.echo("an earlier request under this key started it", err=True)
+
+
+@run.command()
+@click.argument("run_id")
+@json_option
+@calls_api
+async def show(client: Client, run_id: str, as_json: bool) -> None:
+    """Show a run on one screen: where it stands, its steps and effects."""
+    if as_json:
+        print_json(await client.get_run(run_id))
+        return
+    # The first state of a watch leaves out payloads of steps, which this screen does not show.
+    async with aclosing(client.watch_run(run_id)) as states:
+        async for state in states:
+            click.echo("\n".join(timeline(state, datetime.now(UTC))))
+            break
+
+
+@run.command("list")
+@click.option("--workflow", default="", help="Only runs of this workflow.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only runs in this state.")
+@click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A label; repeatable.")
+@click.option("--created-from", type=Instant(), help="Only runs made at this instant or later.")
+@click.option("--created-before", type=Instant(), help="Only runs made before this instant.")
+@click.option("--limit", type=click.IntRange(min=1), default=DEFAULT_LISTED, show_default=True)
+@json_option
+@calls_api
+async def list_(
+    client: Client,
+    workflow: str,
+    status: str | None,
+    tags: tuple[str, ...],
+    created_from: datetime | None,
+    created_before: datetime | None,
+    limit: int,
+    as_json: bool,
+) -> None:
+    """List runs, newest first."""
+    found: list[run_pb2.Run] = []
+    runs = client.list_runs(
+        workflow=workflow,
+        status=read_status(status),
+        tags=read_tags(tags),
+        created_from=created_from,
+        created_before=created_before,
+        page_size=limit,
+    )
+    async with aclosing(runs) as listed:
+        async for each in listed:
+            found.append(each)
+            if len(found) == limit:
+                break
+    if as_json:
+        print_json_list(found)
+    else:
+        print_table(("run", "workflow", "status", "started", "took", "error"), map(_row, found))
+
+
+@run.command()
+@click.argument("run_id")
+@json_option
+@calls_api
+async def watch(client: Client, run_id: str, as_json: bool) -> None:
+    """Print each change of a run until it has ended; exit with 1 unless it completed."""
+    changes = Changes()
+    status = run_pb2.RUN_STATUS_UNSPECIFIED
+    async with aclosing(client.watch_run(run_id)) as states:
+        async for state in states:
+            status = state.status
+            if as_json:
+                print_json(state)
+            else:
+                for line in changes.lines(state):
+                    click.echo(line)
+    _exit_by(status)
+
+
+@run.command()
+@click.argument("run_id")
+@json_option
+@calls_api
+async def history(client: Client, run_id: str, as_json: bool) -> None:
+    """Print what happened in a run, oldest first."""
+    events = [each async for each in client.history(run_id)]
+    if as_json:
+        print_json_list(events)
+        return
+    for event in events:
+        time = click.style(clock_time(moment(event.at)), dim=True)
+        click.echo(f"{event.seq:>4}  {time}  {event.text}")
+
+
+@run.command()
+@click.argument("run_id")
+@click.option("--reason", default="", help="Why, for the history.")
+@json_option
+@calls_api
+async def cancel(client: Client, run_id: str, reason: str, as_json: bool) -> None:
+    """Close a run at once; running work is told and ends at its next safe point."""
+    answer = await client.cancel_run(run_id, reason)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo("cancelled" if answer.changed else "had been cancelled before")
+
+
+def _row(each: run_pb2.Run) -> tuple[str, ...]:
+    took = moment(each.ended_at) - moment(each.created_at) if each.HasField("ended_at") else None
+    return (
+        each.run_id,
+        f"{each.workflow} v{each.workflow_version}",
+        coloured(word(each)),
+        clock_time(moment(each.created_at)),
+        duration(took) if took is not None else "",
+        each.error.code if each.HasField("error") else "",
+    )
+
+
+def _print_end(ended: run_pb2.Run, as_json: bool) -> None:
+    if as_json:
+        print_json(ended)
+    else:
+        click.echo("\n".join(timeline(ended, datetime.now(UTC))))
+    _exit_by(ended.status)
+
+
+def _exit_by(status: run_pb2.RunStatus.ValueType) -> None:
+    if status != run_pb2.RUN_STATUS_COMPLETED:
+        raise click.exceptions.Exit(USER_ERROR)

@@ -1,0 +1,173 @@
+"""One screen for one run: where it stands, what it waits for and until when, how it got there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+
+import click
+from perdure_contracts.v1 import run_pb2
+
+from perdure.cli.output import clock_time, coloured, duration, moment, one_line, table_lines, word
+
+MAX_NAMED = 3
+"""Steps that the line on what a run waits for names; the others are counted."""
+
+LATE = timedelta(seconds=60)
+"""A timer that is later than this is worth a doctor's look."""
+
+_UNFINISHED = (
+    run_pb2.STEP_STATUS_QUEUED,
+    run_pb2.STEP_STATUS_RUNNING,
+    run_pb2.STEP_STATUS_BACKING_OFF,
+    run_pb2.STEP_STATUS_WAITING,
+    run_pb2.STEP_STATUS_PARKED,
+)
+
+
+def timeline(run: run_pb2.Run, now: datetime) -> list[str]:
+    """Return the screen, line by line; `now` is the reader's clock."""
+    return [
+        *_heading(run, now),
+        f"{click.style('now', dim=True)}      {standing(run, now)}",
+        *_error(run.error if run.HasField("error") else None),
+        "",
+        *_steps(run, now),
+        *_effects(run),
+        *_payload("input", run.input),
+        *_payload("output", run.output),
+    ]
+
+
+def standing(run: run_pb2.Run, now: datetime) -> str:
+    """Say in one line whether a run moves: what it waits for, and until when."""
+    if run.HasField("ended_at"):
+        took = moment(run.ended_at) - moment(run.created_at)
+        return f"{word(run).replace('_', ' ')} after {duration(took)}"
+    waiting = [_step_standing(step, now) for step in run.steps if step.status in _UNFINISHED]
+    if not waiting:
+        return "no step is unfinished and the run is not ended: run `perdure doctor`"
+    rest = len(waiting) - MAX_NAMED
+    named = "; ".join(waiting[:MAX_NAMED])
+    return f"{named}; and {rest} more" if rest > 0 else named
+
+
+def step_name(step: run_pb2.Step) -> str:
+    """Return a step's node with its scope path before it."""
+    return f"{step.scope}.{step.node}" if step.scope else step.node
+
+
+def _step_standing(step: run_pb2.Step, now: datetime) -> str:
+    name = f"`{step_name(step)}`"
+    match step.status:
+        case run_pb2.STEP_STATUS_RUNNING:
+            since = duration(now - moment(step.started_at))
+            return f"{name} runs at {step.worker} for {since}"
+        case run_pb2.STEP_STATUS_QUEUED:
+            return f"{name} waits for a worker of {step.queue}"
+        case run_pb2.STEP_STATUS_BACKING_OFF:
+            cause = f" after {step.error.code}" if step.HasField("error") else ""
+            return f"{name} is tried again {_until(step, now)}{cause}"
+        case run_pb2.STEP_STATUS_WAITING:
+            return f"{name} waits {_until(step, now)}"
+        case _:
+            return f"{name} is parked"
+
+
+def _until(step: run_pb2.Step, now: datetime) -> str:
+    if not step.HasField("due_at"):
+        return "without a time: run `perdure doctor`"
+    due = moment(step.due_at)
+    if now - due > LATE:
+        return f"since {clock_time(due)}, which has passed: run `perdure doctor`"
+    return f"until {clock_time(due)} (in {duration(due - now)})"
+
+
+def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
+    title = click.style(f"{run.workflow} v{run.workflow_version}", bold=True)
+    created = moment(run.created_at)
+    about = [f"started {clock_time(created)} ({duration(now - created)} ago)"]
+    about += [f"key {run.start_key}"] if run.start_key else []
+    about += [f"priority {run.priority}"] if run.priority else []
+    about += [f"{key}={value}" for key, value in sorted(run.tags.items())]
+    return [f"{run.run_id}  {title}  {coloured(word(run))}", "  ".join(about)]
+
+
+def _error(error: run_pb2.RunError | None) -> list[str]:
+    if error is None:
+        return []
+    place = f" at `{error.node}`" if error.node else ""
+    kind = getattr(error, "class")
+    label = click.style("error", fg="red")
+    return [f"{label}    {error.code} ({kind}){place}: {one_line(error.message)}"]
+
+
+def _steps(run: run_pb2.Run, now: datetime) -> list[str]:
+    if not run.steps:
+        return ["no steps yet"]
+    heading = ("#", "node", "kind", "status", "try", "fence", "worker", "took", "error")
+    return table_lines(heading, (row for step in run.steps for row in _step_rows(step, now)))
+
+
+def _step_rows(step: run_pb2.Step, now: datetime) -> Iterable[tuple[str, ...]]:
+    for attempt in step.attempts[:-1] if _is_shown_by_step(step) else step.attempts:
+        took = duration(moment(attempt.ended_at) - moment(attempt.started_at))
+        error = _short(attempt.error) if attempt.HasField("error") else ""
+        outcome = click.style(attempt.outcome.replace("_", " "), dim=True)
+        yield "", "", "", outcome, "", str(attempt.fence), attempt.worker, took, error
+    yield (
+        str(step.step),
+        step_name(step),
+        step.kind,
+        coloured(word(step)),
+        str(step.attempt) if step.queue else "",
+        str(step.fence) if step.fence else "",
+        step.worker or _last_worker(step),
+        _took(step, now),
+        _short(step.error) if step.HasField("error") else "",
+    )
+
+
+def _is_shown_by_step(step: run_pb2.Step) -> bool:
+    """Tell whether the step's own line says what its last finished acquisition would."""
+    return step.HasField("ended_at") and bool(step.attempts)
+
+
+def _last_worker(step: run_pb2.Step) -> str:
+    return step.attempts[-1].worker if _is_shown_by_step(step) else ""
+
+
+def _took(step: run_pb2.Step, now: datetime) -> str:
+    begun = step.started_at if step.HasField("started_at") else step.created_at
+    if step.HasField("ended_at"):
+        return duration(moment(step.ended_at) - moment(begun))
+    return duration(now - moment(begun)) if step.status == run_pb2.STEP_STATUS_RUNNING else ""
+
+
+def _short(error: run_pb2.RunError) -> str:
+    return one_line(f"{error.code}: {error.message}" if error.message else error.code, 60)
+
+
+def _effects(run: run_pb2.Run) -> list[str]:
+    if not run.effects:
+        return []
+    rows = (
+        (
+            effect.key,
+            effect.kind,
+            coloured(effect.status),
+            str(effect.calls),
+            clock_time(moment(effect.begun_at)),
+            clock_time(moment(effect.settled_at)) if effect.HasField("settled_at") else "",
+        )
+        for effect in run.effects
+    )
+    heading = ("effect", "kind", "status", "calls", "begun", "settled")
+    return ["", *table_lines(heading, rows)]
+
+
+def _payload(label: str, payload: bytes) -> list[str]:
+    if not payload:
+        return []
+    text = one_line(payload.decode(errors="replace"), 400)
+    return ["", f"{click.style(f'{label:<8}', dim=True)} {text}"]
