@@ -6,15 +6,25 @@
 DO $$
 DECLARE
     role_name text;
-    wanted constant text[] := ARRAY[
+    time_outs constant text[] := ARRAY[
         'idle_in_transaction_session_timeout=3s', 'statement_timeout=10s', 'lock_timeout=5s',
         'tcp_user_timeout=10s'
     ];
+    -- The coordinator only looks rows up by key: a plan that is made while a table is small must not scan it
+    -- when it has grown.
+    key_look_ups constant text[] := ARRAY[
+        'enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off', 'jit=off'
+    ];
+    wanted text[];
     setting text;
 BEGIN
     FOREACH role_name IN ARRAY ARRAY[
         'perdure_coordinator', 'perdure_ingest', 'perdure_relay', 'perdure_timer', 'perdure_sweeper'
     ] LOOP
+        wanted := time_outs;
+        IF role_name = 'perdure_coordinator' THEN
+            wanted := wanted || key_look_ups;
+        END IF;
         FOR attempt IN 1..10 LOOP
             EXIT WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = role_name AND rolconfig @> wanted);
             BEGIN

@@ -1,4 +1,4 @@
-"""The settings of a lane that decisions use."""
+"""The settings of a lane."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ class Lane:
     """A kind of work. Durations in seconds."""
 
     name: str
+    shards: int  # streams that each queue of the lane is spread over
+    stream_ceiling: int  # entries that one stream may hold at most
     hand_out: float  # the lease of a hand-out until its first renewal
     lease: float  # the lease after a renewal
     poison_limit: int  # losses after which a step fails as poison

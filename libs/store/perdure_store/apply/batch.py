@@ -1,0 +1,40 @@
+"""What is applied in one transaction, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+from perdure_machine.changes import Changes
+from perdure_machine.events import Event
+from perdure_machine.replies import Reply
+from perdure_runtime.errors import PerdureError
+
+
+@dataclass(frozen=True, slots=True)
+class OrgEvent:
+    """An event and the org that its sender acts for; SQL's row must belong to it (p12)."""
+
+    org: str
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class RunEvents:
+    """All events of one run in a batch, in order."""
+
+    run_id: UUID
+    events: tuple[OrgEvent, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """Somebody else holds the run's lock: nothing was done, it goes alone."""
+
+
+Committed = Callable[[Sequence[Changes]], None]
+"""Told of what a transaction wrote, after its commit (R2)."""
+
+Answers = tuple[Reply | PerdureError, ...]
+"""One answer per event of a run, in order."""

@@ -1,0 +1,263 @@
+"""Loads what decisions on a batch of locked runs may read, and no more (protocol p1, step 3)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from uuid import UUID
+
+import asyncpg
+from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
+from perdure_machine.definition.model import Definition
+from perdure_machine.events import (
+    Acquire,
+    Event,
+    ExpireLease,
+    FireTimer,
+    Release,
+    Report,
+    Succeeded,
+)
+from perdure_machine.states import ENDED, StepStatus, TimerKind
+from perdure_machine.view import RunState, StepState, TimerState, View, Wanted
+
+from perdure_store.apply.batch import RunEvents
+from perdure_store.apply.rows import (
+    attempt_state,
+    effect_state,
+    run_state,
+    step_state,
+    timer_state,
+)
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+
+_ENDED_OR_RUNNING = ENDED | {StepStatus.RUNNING}
+
+
+@dataclass(frozen=True, slots=True)
+class _Named:
+    """A step that an event names: whether its input is read, and the steps around it."""
+
+    step: int
+    with_input: bool
+    with_near: bool
+
+
+async def lock_runs(
+    connection: Connection, run_ids: Sequence[UUID], *, wait: bool
+) -> dict[UUID, RunState]:
+    """Lock runs in id order and return them; without `wait` those that others hold are left out."""
+    query = sql("apply.lock_runs" if wait else "apply.lock_free_runs")
+    rows = await connection.fetch(query, sorted(run_ids))
+    return {row["run_id"]: run_state(row) for row in rows}
+
+
+async def load_views(
+    connection: Connection,
+    runs: Mapping[UUID, RunState],
+    batch: Sequence[RunEvents],
+    definitions: Mapping[int, Definition],
+) -> dict[UUID, View]:
+    """Return the view of every locked run that the batch's events need."""
+    timers = await _load_timers(connection, batch)
+    named = {one.run_id: list(_named_steps(one, timers.get(one.run_id, {}))) for one in batch}
+    rows = await _load_named(connection, runs, named)
+    views = {
+        run_id: _view(
+            run, rows[run_id], timers.get(run_id, {}), definitions[run.workflow_id], named[run_id]
+        )
+        for run_id, run in runs.items()
+    }
+    views = await _with_inputs(connection, views, named, definitions)
+    return await _with_attempts(connection, views, batch)
+
+
+@dataclass(frozen=True, slots=True)
+class More:
+    """What was loaded in addition because a decision asked for it."""
+
+    wanted: Wanted
+    steps: tuple[StepState, ...]
+    input: bytes | None
+
+    def added_to(self, view: View) -> View:
+        """Return `view` with this; a step that the batch changed already only gains payloads."""
+        steps = dict(view.steps)
+        for step in self.steps:
+            steps[step.step] = _with_payloads(steps.get(step.step, step), step)
+        unfinished = view.unfinished
+        if self.wanted.unfinished:
+            unfinished = tuple(
+                n for n, step in steps.items() if step.status not in _ENDED_OR_RUNNING
+            )
+        return replace(
+            view,
+            run=replace(view.run, input=view.run.input if self.input is None else self.input),
+            steps=steps,
+            known_nodes=view.known_nodes | self.wanted.nodes,
+            unfinished=unfinished,
+        )
+
+
+async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> More:
+    """Load what a decision on a locked run asked for."""
+    rows: list[asyncpg.Record] = []
+    payload = None
+    if wanted.nodes:
+        rows += await connection.fetch(sql("apply.load_nodes"), run.run_id, sorted(wanted.nodes))
+    if wanted.steps:
+        named = [_Named(step, with_input=True, with_near=False) for step in sorted(wanted.steps)]
+        rows += await _fetch_named(connection, [(run, one) for one in named])
+    if wanted.unfinished:
+        limit = MAX_ENDED_AT_ONCE + 1
+        rows += await connection.fetch(sql("apply.load_unfinished"), run.run_id, limit)
+    if wanted.input:
+        (row,) = await connection.fetch(sql("apply.load_inputs"), [run.run_id])
+        payload = row["input"]
+    return More(wanted, tuple(map(step_state, rows)), payload)
+
+
+def _with_payloads(mine: StepState, loaded: StepState) -> StepState:
+    return replace(
+        mine,
+        input=mine.input if mine.input is not None else loaded.input,
+        output=mine.output if mine.output is not None else loaded.output,
+    )
+
+
+def _named_steps(events: RunEvents, timers: Mapping[int, TimerState]) -> Iterator[_Named]:
+    for one in events.events:
+        match one.event:
+            case Acquire(step=step):
+                yield _Named(step, with_input=True, with_near=False)
+            case Report(step=step, outcome=outcome):
+                yield _Named(step, with_input=False, with_near=isinstance(outcome, Succeeded))
+            case Release(step=step) | ExpireLease(step=step):
+                yield _Named(step, with_input=False, with_near=False)
+            case FireTimer(timer_id=timer_id):
+                timer = timers.get(timer_id)
+                if timer is not None and timer.step is not None:
+                    near = timer.kind is TimerKind.WAIT
+                    yield _Named(timer.step, with_input=False, with_near=near)
+            case _:
+                pass
+
+
+async def _load_timers(
+    connection: Connection, batch: Sequence[RunEvents]
+) -> dict[UUID, dict[int, TimerState]]:
+    ids = [
+        one.event.timer_id
+        for events in batch
+        for one in events.events
+        if isinstance(one.event, FireTimer)
+    ]
+    timers: dict[UUID, dict[int, TimerState]] = defaultdict(dict)
+    if ids:
+        for row in await connection.fetch(sql("apply.load_timers"), ids):
+            timers[row["run_id"]][row["timer_id"]] = timer_state(row)
+    return timers
+
+
+async def _load_named(
+    connection: Connection,
+    runs: Mapping[UUID, RunState],
+    named: Mapping[UUID, Sequence[_Named]],
+) -> dict[UUID, list[asyncpg.Record]]:
+    wanted = [(run, one) for run_id, run in runs.items() for one in named[run_id]]
+    rows: dict[UUID, list[asyncpg.Record]] = defaultdict(list)
+    for row in await _fetch_named(connection, wanted) if wanted else ():
+        rows[row["run_id"]].append(row)
+    return rows
+
+
+async def _fetch_named(
+    connection: Connection, wanted: Sequence[tuple[RunState, _Named]]
+) -> list[asyncpg.Record]:
+    return await connection.fetch(
+        sql("apply.load_steps"),
+        [run.run_id for run, _ in wanted],
+        [one.step for _, one in wanted],
+        [one.with_input for _, one in wanted],
+        [one.with_near for _, one in wanted],
+        [run.workflow_id for run, _ in wanted],
+    )
+
+
+def _view(
+    run: RunState,
+    rows: Sequence[asyncpg.Record],
+    timers: Mapping[int, TimerState],
+    definition: Definition,
+    named: Sequence[_Named],
+) -> View:
+    steps = {row["step"]: step_state(row) for row in rows}
+    effects = {e.key: e for e in map(effect_state, rows) if e is not None}
+    known: frozenset[str] = frozenset()
+    for one in named:
+        if one.with_near and one.step in steps:
+            prefetch = definition.nodes[steps[one.step].node].prefetch
+            known |= prefetch.steps | prefetch.outputs
+    return View(run, steps, known, effects=effects, timers=timers)
+
+
+async def _with_inputs(
+    connection: Connection,
+    views: dict[UUID, View],
+    named: Mapping[UUID, Sequence[_Named]],
+    definitions: Mapping[int, Definition],
+) -> dict[UUID, View]:
+    wanting = [
+        run_id
+        for run_id, view in views.items()
+        for one in named[run_id]
+        if one.with_near
+        and one.step in view.steps
+        and definitions[view.run.workflow_id].nodes[view.steps[one.step].node].prefetch.input
+    ]
+    if wanting:
+        for row in await connection.fetch(sql("apply.load_inputs"), wanting):
+            view = views[row["run_id"]]
+            views[row["run_id"]] = replace(view, run=replace(view.run, input=row["input"]))
+    return views
+
+
+async def _with_attempts(
+    connection: Connection, views: dict[UUID, View], batch: Sequence[RunEvents]
+) -> dict[UUID, View]:
+    wanted = [
+        (one.run_id, event.event.step)
+        for one in batch
+        if one.run_id in views
+        for event in one.events
+        if isinstance(event.event, Acquire | Report) and _asks_past(views[one.run_id], event.event)
+    ]
+    if not wanted:
+        return views
+    attempts = defaultdict(list)
+    for row in await connection.fetch(
+        sql("apply.load_attempts"), [run for run, _ in wanted], [step for _, step in wanted]
+    ):
+        attempts[row["run_id"]].append(attempt_state(row))
+    for run_id, found in attempts.items():
+        views[run_id] = replace(views[run_id], attempts=tuple(dict.fromkeys(found)))
+    return views
+
+
+def _asks_past(view: View, event: Event) -> bool:
+    """Whether the answer may lie in an acquisition that ended before this batch."""
+    match event:
+        case Acquire(step=number):
+            step = view.steps.get(number)
+            return step is not None and step.status is StepStatus.QUEUED and step.fence > 0
+        case Report(step=number, fence=fence, lease_id=lease_id):
+            step = view.steps.get(number)
+            return step is not None and (step.status, step.fence, step.lease_id) != (
+                StepStatus.RUNNING,
+                fence,
+                lease_id,
+            )
+        case _:
+            return False

@@ -1,0 +1,115 @@
+"""Rows of the database as values of the machine."""
+
+from __future__ import annotations
+
+import json
+
+import asyncpg
+from perdure_machine.node_error import decode_error, encode_error
+from perdure_machine.states import (
+    AttemptOutcome,
+    EffectStatus,
+    RunStatus,
+    StepStatus,
+    TimerKind,
+)
+from perdure_machine.view import (
+    AttemptState,
+    EffectState,
+    NodeError,
+    RunState,
+    StepState,
+    TimerState,
+)
+
+
+def run_state(row: asyncpg.Record) -> RunState:
+    """Return a locked run; its input is not among what was loaded."""
+    return RunState(
+        run_id=row["run_id"],
+        org=row["org"],
+        workflow_id=row["workflow_id"],
+        workflow=row["workflow"],
+        workflow_version=row["workflow_version"],
+        status=RunStatus(row["status"]),
+        revision=row["revision"],
+        generation=row["generation"],
+        priority=row["priority"],
+        next_step=row["next_step"],
+        ended_nodes=row["ended_nodes"],
+        next_seq=row["next_seq"],
+        input=None,
+        output=None,
+        error=None,
+        start_key=row["start_key"],
+        tags=json.loads(row["tags"]),
+        traceparent=row["traceparent"],
+    )
+
+
+def step_state(row: asyncpg.Record) -> StepState:
+    """Return a step with as much of its payloads as was loaded."""
+    return StepState(
+        step=row["step"],
+        node=row["node"],
+        kind=row["kind"],
+        status=StepStatus(row["status"]),
+        scope=row["scope"],
+        generation=row["generation"],
+        lane=row["lane"],
+        owner=row["owner"],
+        priority=row["priority"],
+        fence=row["fence"],
+        lease_id=row["lease_id"],
+        worker=row["worker"],
+        failures=row["failures"],
+        losses=row["losses"],
+        effect_prefix=row["effect_prefix"],
+        input=row["input"],
+        output=row["output"],
+        error=decode_error(row["error"]) if row["error"] is not None else None,
+        traceparent=row["traceparent"],
+        lease_left=row["lease_left"],
+    )
+
+
+def effect_state(row: asyncpg.Record) -> EffectState | None:
+    """Return the effect that a step was loaded with, or None."""
+    if row["effect_key"] is None:
+        return None
+    return EffectState(
+        key=row["effect_key"],
+        step=row["step"],
+        kind=row["effect_kind"],
+        status=EffectStatus(row["effect_status"]),
+        fence=row["effect_fence"],
+        calls=row["effect_calls"],
+    )
+
+
+def attempt_state(row: asyncpg.Record) -> AttemptState:
+    """Return a finished acquisition."""
+    return AttemptState(
+        row["step"],
+        row["fence"],
+        row["lease_id"],
+        AttemptOutcome(row["outcome"]),
+        row["next_step"],
+    )
+
+
+def timer_state(row: asyncpg.Record) -> TimerState:
+    """Return a timer."""
+    return TimerState(
+        timer_id=row["timer_id"],
+        kind=TimerKind(row["kind"]),
+        step=row["step"],
+        generation=row["generation"],
+        remaining=row["remaining"],
+        details=row["details"],
+    )
+
+
+def error_bytes(error: NodeError | None) -> bytes | None:
+    """Return an error as its column holds it."""
+    return encode_error(error) if error is not None else None

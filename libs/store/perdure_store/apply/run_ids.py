@@ -1,0 +1,36 @@
+"""Run ids: UUIDv7 from a database time that was last given (R7)."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from uuid import UUID
+
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+
+
+class RunIds:
+    """Makes ids whose first 48 bits are milliseconds of the database's clock.
+
+    Between two answers of the database its time is carried on by the monotonic clock, so that a
+    process whose wall clock is wrong makes no run in a wrong month (F016).
+    """
+
+    def __init__(self) -> None:
+        self._ahead_ms = 0.0  # database time minus the monotonic clock
+
+    async def synchronise(self, connection: Connection) -> None:
+        """Ask the database for its time; to be done before the first id is made."""
+        self.learn(await connection.fetchval(sql("clock.now_ms")))
+
+    def learn(self, now_ms: int) -> None:
+        """Take a time that the database gave just now."""
+        self._ahead_ms = now_ms - time.monotonic() * 1000
+
+    def next(self) -> UUID:
+        """Return a new id."""
+        milliseconds = int(time.monotonic() * 1000 + self._ahead_ms)
+        value = (milliseconds & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76
+        value |= secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+        return UUID(int=value)

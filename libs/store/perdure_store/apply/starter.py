@@ -1,0 +1,220 @@
+"""Starts a batch of runs in one transaction: version, input, key, first steps (protocol p7)."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from uuid import UUID
+
+import msgspec
+from perdure_machine.changes import Changes, collapse
+from perdure_machine.decide import decide_start
+from perdure_machine.definition.inputs import input_with_defaults
+from perdure_machine.definition.model import Definition
+from perdure_machine.events import Start
+from perdure_runtime import fail_points
+from perdure_runtime.errors import AlreadyExists, NotFound, PerdureError, Reason
+
+from perdure_store.apply.batch import Committed
+from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.run_ids import RunIds
+from perdure_store.apply.write import write_changes
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+from perdure_store.transaction import Transaction, transaction
+
+COMMIT_STARTS = fail_points.declare("store.commit_starts")
+
+
+@dataclass(frozen=True, slots=True)
+class StartRequest:
+    """A start as it was asked for; `version` 0 is the latest at the moment of the start."""
+
+    org: str
+    workflow: str
+    version: int
+    input: bytes
+    start_key: str | None
+    tags: Mapping[str, str]
+    priority: int
+    traceparent: str | None
+
+    def digest(self) -> bytes:
+        """Return the SHA-256 of what makes the request this one and no other (p7)."""
+        asked = (self.workflow, self.version, self.input, sorted(self.tags.items()), self.priority)
+        return hashlib.sha256(msgspec.msgpack.encode(asked)).digest()
+
+
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """Which run it is, and whether this request made it."""
+
+    run_id: UUID
+    workflow_version: int
+    created: bool
+
+
+StartOutcome = StartAnswer | PerdureError
+
+
+class Starter:
+    """Starts runs; `retention` and `committed` as for `Applier`."""
+
+    def __init__(
+        self, catalogue: Catalogue, run_ids: RunIds, *, retention: float, committed: Committed
+    ) -> None:
+        self._catalogue = catalogue
+        self._run_ids = run_ids
+        self._retention = retention
+        self._committed = committed
+
+    async def start(
+        self, connection: Connection, requests: Sequence[StartRequest]
+    ) -> list[StartOutcome]:
+        """Start what can be started and answer each request in order.
+
+        A refused request stores nothing and does not hinder the others.
+        """
+        async with transaction(connection, COMMIT_STARTS) as tx:
+            outcomes, starts = await self._prepare(connection, requests)
+            mine = await _claim_keys(connection, requests, starts, outcomes)
+            await self._write(tx, [starts[place] for place in mine])
+        for place in mine:
+            event = starts[place].event
+            outcomes[place] = StartAnswer(event.run_id, event.workflow_version, created=True)
+        return [outcomes[place] for place in range(len(requests))]
+
+    async def _prepare(
+        self, connection: Connection, requests: Sequence[StartRequest]
+    ) -> tuple[dict[int, StartOutcome], dict[int, _Prepared]]:
+        """Resolve versions and check inputs before anything is stored."""
+        resolved = await connection.fetch(
+            sql("catalogue.resolve"),
+            [one.org for one in requests],
+            [one.workflow for one in requests],
+            [one.version for one in requests],
+        )
+        found = {row["workflow_id"] for row in resolved if row["workflow_id"] is not None}
+        definitions = await self._catalogue.definitions(connection, found)
+        outcomes: dict[int, StartOutcome] = {}
+        starts: dict[int, _Prepared] = {}
+        for place, (request, row) in enumerate(zip(requests, resolved, strict=True)):
+            if row["workflow_id"] is None:
+                outcomes[place] = _unknown_workflow(request)
+                continue
+            try:
+                starts[place] = self._prepared(
+                    request, definitions[row["workflow_id"]], row["workflow_id"], row["version"]
+                )
+            except PerdureError as error:
+                outcomes[place] = error
+        return outcomes, starts
+
+    def _prepared(
+        self, request: StartRequest, definition: Definition, workflow_id: int, version: int
+    ) -> _Prepared:
+        event = Start(
+            run_id=self._run_ids.next(),
+            org=request.org,
+            workflow_id=workflow_id,
+            workflow_version=version,
+            input=input_with_defaults(definition, request.input),
+            start_key=request.start_key,
+            tags=request.tags,
+            priority=request.priority,
+            traceparent=request.traceparent,
+        )
+        return _Prepared(definition, event)
+
+    async def _write(self, tx: Transaction, starts: Sequence[_Prepared]) -> None:
+        changes = [self._changes(start) for start in starts]
+        if changes:
+            now_ms = await write_changes(tx.connection, changes, retention=self._retention)
+            tx.on_commit(lambda: self._run_ids.learn(now_ms))
+            tx.on_commit(lambda: self._committed(changes))
+
+    def _changes(self, start: _Prepared) -> Changes:
+        decision = decide_start(start.definition, self._catalogue.lanes, start.event)
+        changes = collapse(None, decision.actions)
+        assert changes is not None
+        return changes
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    definition: Definition
+    event: Start
+
+
+async def _claim_keys(
+    connection: Connection,
+    requests: Sequence[StartRequest],
+    starts: Mapping[int, _Prepared],
+    outcomes: dict[int, StartOutcome],
+) -> list[int]:
+    """Claim start keys in key order (R14) and answer the losers; return the places that start."""
+    keyed = [place for place in starts if requests[place].start_key is not None]
+    if not keyed:
+        return list(starts)
+    claims = _first_of_each_key(requests, keyed)
+    claimed = await connection.fetch(
+        sql("starts.claim_keys"),
+        [org for org, _, _ in claims],
+        [key for _, key, _ in claims],
+        [starts[place].event.run_id for _, _, place in claims],
+        [requests[place].digest() for _, _, place in claims],
+    )
+    won = {row["run_id"] for row in claimed}
+    lost = [p for p in keyed if starts[p].event.run_id not in won]
+    for place, outcome in (await _first_runs(connection, requests, lost)).items():
+        outcomes[place] = outcome
+    return [place for place in starts if place not in lost]
+
+
+def _first_of_each_key(
+    requests: Sequence[StartRequest], places: Sequence[int]
+) -> list[tuple[str, str, int]]:
+    first: dict[tuple[str, str], int] = {}
+    for place in places:
+        first.setdefault((requests[place].org, requests[place].start_key or ""), place)
+    return sorted((org, key, place) for (org, key), place in first.items())
+
+
+async def _first_runs(
+    connection: Connection, requests: Sequence[StartRequest], lost: Sequence[int]
+) -> dict[int, StartOutcome]:
+    """Answer with the run that holds the key; read in a later statement than the claim (p7)."""
+    if not lost:
+        return {}
+    rows = await connection.fetch(
+        sql("starts.holders"),
+        [requests[place].org for place in lost],
+        [requests[place].start_key for place in lost],
+    )
+    holders = {(row["org"], row["start_key"]): row for row in rows}
+    outcomes: dict[int, StartOutcome] = {}
+    for place in lost:
+        request = requests[place]
+        holder = holders[request.org, request.start_key]
+        outcomes[place] = (
+            StartAnswer(holder["run_id"], holder["workflow_version"], created=False)
+            if holder["digest"] == request.digest()
+            else _key_taken(request, holder["run_id"])
+        )
+    return outcomes
+
+
+def _unknown_workflow(request: StartRequest) -> NotFound:
+    version = f" version {request.version}" if request.version else ""
+    return NotFound(
+        f"there is no workflow `{request.workflow}`{version}", reason=Reason.WORKFLOW_NOT_FOUND
+    )
+
+
+def _key_taken(request: StartRequest, run_id: UUID) -> AlreadyExists:
+    return AlreadyExists(
+        f"the start key `{request.start_key}` belongs to run {run_id}, started by another request",
+        reason=Reason.RUN_ALREADY_STARTED,
+        metadata={"run_id": str(run_id)},
+    )

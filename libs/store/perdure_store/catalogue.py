@@ -1,0 +1,68 @@
+"""Publishing: a document becomes the next version of its name, once per content (R11)."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+from perdure_machine.definition.model import Definition
+from perdure_machine.definition.parse import canonical, parse
+from perdure_runtime import fail_points
+
+from perdure_store.lanes import load_lanes
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+from perdure_store.transaction import transaction
+
+COMMIT_PUBLISH = fail_points.declare("store.commit_publish")
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """The version that holds a document; `created` if this call made it."""
+
+    name: str
+    version: int
+    digest: bytes
+    published_at: datetime
+    created: bool
+
+
+async def publish_workflow(connection: Connection, org: str, document: bytes) -> Published:
+    """Store `document` as the next version, unless the latest has the same content already.
+
+    Raises `DefinitionInvalid` with all problems.
+    """
+    async with transaction(connection, COMMIT_PUBLISH):
+        lanes = await load_lanes(connection)
+        definition = parse(document, known_lanes=frozenset(lanes))
+        digest = hashlib.sha256(canonical(document)).digest()
+        await connection.execute(sql("catalogue.lock_name"), org, definition.name)
+        latest = await connection.fetchrow(sql("catalogue.latest"), org, definition.name)
+        if latest is not None and latest["digest"] == digest:
+            return _published(definition.name, latest, created=False)
+        version = latest["version"] + 1 if latest is not None else 1
+        row = await connection.fetchrow(
+            sql("catalogue.publish"), org, definition.name, version, digest, document
+        )
+        assert row is not None
+        await _publish_nodes(connection, row["workflow_id"], definition)
+        return _published(definition.name, row, created=True)
+
+
+def _published(name: str, row: asyncpg.Record, *, created: bool) -> Published:
+    return Published(name, row["version"], row["digest"], row["published_at"], created)
+
+
+async def _publish_nodes(connection: Connection, workflow_id: int, definition: Definition) -> None:
+    prefetches = [(node.id, node.prefetch) for node in definition.nodes.values()]
+    await connection.execute(
+        sql("catalogue.publish_nodes"),
+        workflow_id,
+        [node for node, _ in prefetches],
+        [" ".join(sorted(one.steps)) for _, one in prefetches],
+        [" ".join(sorted(one.outputs)) for _, one in prefetches],
+        [one.input for _, one in prefetches],
+    )

@@ -1,0 +1,215 @@
+-- The hot path: lock, load, write (protocol p1). Lock first; the loads are later statements, so that they
+-- see what the lock waited for (R1).
+
+-- name: lock_free_runs
+-- Locks the runs nobody else holds, in id order, and returns them as they are under the lock.
+SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
+       ended_nodes, next_seq, start_key, tags, traceparent
+  FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
+
+-- name: lock_runs
+-- Locks the runs in id order, waiting for whoever holds them.
+SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
+       ended_nodes, next_seq, start_key, tags, traceparent
+  FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
+
+-- name: load_steps
+-- Loads the steps that events name, with their effect, and around those that may end, what a decision may read.
+WITH named AS (
+    SELECT s.run_id, s.step, s.scope, s.generation, s.node, n.with_input, n.with_near, n.workflow_id
+      FROM unnest($1::uuid[], $2::integer[], $3::boolean[], $4::boolean[], $5::bigint[])
+           AS n (run_id, step, with_input, with_near, workflow_id)
+      JOIN steps AS s ON s.run_id = n.run_id AND s.step = n.step
+), near AS (
+    SELECT n.run_id, n.scope, n.generation, w.node, bool_or(w.node = ANY (p.outputs)) AS with_output
+      FROM named AS n
+      JOIN workflow_nodes AS p ON p.workflow_id = n.workflow_id AND p.node = n.node
+     CROSS JOIN LATERAL (SELECT unnest(p.steps) AS node UNION SELECT unnest(p.outputs)) AS w
+     WHERE n.with_near
+     GROUP BY n.run_id, n.scope, n.generation, w.node
+), wanted AS (
+    SELECT run_id, step, bool_or(with_input) AS with_input, bool_or(with_output) AS with_output, bool_or(named) AS named
+      FROM (
+          SELECT run_id, step, with_input, false AS with_output, true AS named FROM named
+          UNION ALL
+          SELECT s.run_id, s.step, false, near.with_output, false
+            FROM near JOIN steps AS s USING (run_id, scope, generation, node)
+      ) AS parts
+     GROUP BY run_id, step
+)
+SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
+       s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent,
+       CASE WHEN w.with_input THEN s.input END AS input,
+       CASE WHEN w.with_output THEN s.output END AS output,
+       extract(epoch FROM s.lease_expires_at - clock_timestamp())::float8 AS lease_left,
+       e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
+       e.calls AS effect_calls
+  FROM wanted AS w
+  JOIN steps AS s ON s.run_id = w.run_id AND s.step = w.step
+  LEFT JOIN effects AS e ON w.named AND e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'
+
+-- name: load_nodes
+-- Loads the steps of some nodes of a run's top scope, with their outputs: what a decision asked for in addition.
+SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
+       losses, effect_prefix, error, traceparent, NULL::bytea AS input, output,
+       extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left
+  FROM steps WHERE run_id = $1 AND scope = '' AND generation = 0 AND node = ANY ($2::text[])
+
+-- name: load_unfinished
+-- Loads the next steps of a closed run that are neither ended nor running.
+SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
+       losses, effect_prefix, error, traceparent, NULL::bytea AS input, NULL::bytea AS output,
+       NULL::float8 AS lease_left
+  FROM steps
+ WHERE run_id = $1 AND status IN ('queued', 'running', 'backing_off', 'waiting', 'parked') AND status <> 'running'
+ ORDER BY step LIMIT $2
+
+-- name: load_attempts
+-- Loads the finished acquisitions of steps.
+SELECT a.run_id, a.step, a.fence, a.lease_id, a.outcome, a.next_step
+  FROM unnest($1::uuid[], $2::integer[]) AS n (run_id, step)
+  JOIN attempts AS a ON a.run_id = n.run_id AND a.step = n.step
+ ORDER BY a.run_id, a.step, a.fence
+
+-- name: load_timers
+-- Loads timers with the seconds until they are due.
+SELECT timer_id, org, run_id, step, kind, generation, details,
+       extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining
+  FROM timers WHERE timer_id = ANY ($1::bigint[])
+
+-- name: load_inputs
+-- Loads the inputs of runs.
+SELECT run_id, input FROM runs WHERE run_id = ANY ($1::uuid[])
+
+-- name: write
+-- Writes a batch: one write per row, each guarded by the state that was loaded; returns a count per guard.
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), run_insert AS (
+    INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority,
+                      next_step, ended_nodes, next_seq, input, output, error, start_key, tags, traceparent,
+                      created_at, ended_at, age_at)
+    SELECT u.run_id, u.org, u.workflow_id, u.workflow, u.workflow_version, u.status::run_status, u.revision,
+           u.generation, u.priority, u.next_step, u.ended_nodes, u.next_seq, u.input, u.output, u.error, u.start_key,
+           u.tags, u.traceparent, clock.now, CASE WHEN u.ended THEN clock.now END,
+           clock.now + u.age * interval '1 s'
+      FROM clock, unnest(
+          $1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::integer[], $6::text[], $7::bigint[], $8::integer[],
+          $9::smallint[], $10::integer[], $11::integer[], $12::integer[], $13::bytea[], $14::bytea[], $15::bytea[],
+          $16::text[], $17::bytea[], $18::text[], $19::boolean[], $20::float8[]
+      ) AS u (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
+              ended_nodes, next_seq, input, output, error, start_key, tags, traceparent, ended, age)
+), tag_insert AS (
+    INSERT INTO run_tags (run_id, org, key, value)
+    SELECT * FROM unnest($21::uuid[], $22::text[], $23::text[], $24::text[])
+), run_update AS (
+    UPDATE runs AS r
+       SET status = u.status::run_status, revision = u.revision, generation = u.generation, next_step = u.next_step,
+           ended_nodes = u.ended_nodes, next_seq = u.next_seq, output = u.output, error = u.error,
+           ended_at = CASE WHEN u.ended THEN clock.now ELSE r.ended_at END
+      FROM clock, unnest(
+          $25::uuid[], $26::bigint[], $27::text[], $28::bigint[], $29::integer[], $30::integer[], $31::integer[],
+          $32::integer[], $33::bytea[], $34::bytea[], $35::boolean[]
+      ) AS u (run_id, before, status, revision, generation, next_step, ended_nodes, next_seq, output, error, ended)
+     WHERE r.run_id = u.run_id AND r.revision = u.before
+    RETURNING r.run_id
+), key_close AS (
+    UPDATE start_keys AS k SET expires_at = clock.now + $36::float8 * interval '1 s'
+      FROM clock, unnest($37::text[], $38::text[], $39::uuid[]) AS u (org, start_key, run_id)
+     WHERE k.org = u.org AND k.start_key = u.start_key AND k.run_id = u.run_id
+), step_insert AS (
+    INSERT INTO steps (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence,
+                       lease_id, lease_expires_at, try_expires_at, worker, failures, losses, effect_prefix, input,
+                       output, error, traceparent, created_at, started_at, ended_at)
+    SELECT u.run_id, u.step, u.org, u.scope, u.generation, u.node, u.kind, u.status::step_status, u.lane, u.owner,
+           u.priority, u.fence, u.lease_id, clock.now + u.lease_for * interval '1 s',
+           clock.now + u.try_for * interval '1 s', u.worker, u.failures, u.losses, u.effect_prefix, u.input, u.output,
+           u.error, u.traceparent, clock.now, CASE WHEN u.fence > 0 THEN clock.now END,
+           CASE WHEN u.ended THEN clock.now END
+      FROM clock, unnest(
+          $40::uuid[], $41::integer[], $42::text[], $43::text[], $44::integer[], $45::text[], $46::text[], $47::text[],
+          $48::text[], $49::text[], $50::smallint[], $51::integer[], $52::uuid[], $53::float8[], $54::float8[],
+          $55::text[], $56::integer[], $57::integer[], $58::text[], $59::bytea[], $60::bytea[], $61::bytea[],
+          $62::text[], $63::boolean[]
+      ) AS u (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id,
+              lease_for, try_for, worker, failures, losses, effect_prefix, input, output, error, traceparent, ended)
+), step_update AS (
+    UPDATE steps AS s
+       SET status = u.status::step_status, fence = u.fence, lease_id = u.lease_id, worker = u.worker,
+           lease_expires_at = CASE WHEN u.status = 'running' THEN clock.now + u.lease_for * interval '1 s' END,
+           try_expires_at = CASE WHEN u.status = 'running' THEN clock.now + u.try_for * interval '1 s' END,
+           failures = u.failures, losses = u.losses, output = u.output, error = u.error,
+           started_at = CASE WHEN u.fence > s.fence THEN clock.now ELSE s.started_at END,
+           ended_at = CASE WHEN u.ended THEN clock.now ELSE s.ended_at END
+      FROM clock, unnest(
+          $64::uuid[], $65::integer[], $66::text[], $67::integer[], $68::text[], $69::integer[], $70::uuid[],
+          $71::text[], $72::float8[], $73::float8[], $74::integer[], $75::integer[], $76::bytea[], $77::bytea[],
+          $78::boolean[], $79::boolean[]
+      ) AS u (run_id, step, before, before_fence, status, fence, lease_id, worker, lease_for, try_for, failures, losses,
+              output, error, ended, timed_out)
+     WHERE s.run_id = u.run_id AND s.step = u.step
+       AND s.status = u.before::step_status AND s.fence = u.before_fence
+       AND (u.timed_out IS NULL -- a write that takes a lease away finds it run out, and why (R6)
+            OR (s.lease_expires_at <= clock.now
+                AND u.timed_out = coalesce(s.lease_expires_at >= s.try_expires_at, false)))
+    RETURNING s.run_id
+), attempt_insert AS (
+    INSERT INTO attempts (run_id, step, fence, lease_id, worker, outcome, error, next_step, started_at, ended_at)
+    SELECT u.run_id, u.step, u.fence, u.lease_id, u.worker, u.outcome, u.error, u.next_step,
+           coalesce(s.started_at, clock.now), clock.now
+      FROM clock, unnest(
+          $80::uuid[], $81::integer[], $82::integer[], $83::uuid[], $84::text[], $85::text[], $86::bytea[],
+          $87::integer[]
+      ) AS u (run_id, step, fence, lease_id, worker, outcome, error, next_step)
+      LEFT JOIN steps AS s ON s.run_id = u.run_id AND s.step = u.step AND s.fence = u.fence
+), effect_insert AS (
+    INSERT INTO effects (run_id, key, org, step, kind, status, fence, calls, begun_at, settled_at)
+    SELECT u.run_id, u.key, u.org, u.step, u.kind, u.status::effect_status, u.fence, u.calls, clock.now,
+           CASE WHEN u.status = 'settled' THEN clock.now END
+      FROM clock, unnest(
+          $88::uuid[], $89::text[], $90::text[], $91::integer[], $92::text[], $93::text[], $94::integer[],
+          $95::integer[]
+      ) AS u (run_id, key, org, step, kind, status, fence, calls)
+), effect_update AS (
+    UPDATE effects AS e
+       SET status = u.status::effect_status, fence = u.fence, calls = u.calls,
+           settled_at = CASE WHEN u.status = 'settled' THEN coalesce(e.settled_at, clock.now) END
+      FROM clock, unnest($96::uuid[], $97::text[], $98::text[], $99::integer[], $100::integer[])
+           AS u (run_id, key, status, fence, calls)
+     WHERE e.run_id = u.run_id AND e.key = u.key
+    RETURNING e.run_id
+), history_insert AS (
+    INSERT INTO history (run_id, seq, at, kind, step, fence, details)
+    SELECT u.run_id, u.seq, clock.now, u.kind, u.step, u.fence, u.details
+      FROM clock, unnest($101::uuid[], $102::integer[], $103::text[], $104::integer[], $105::integer[], $106::bytea[])
+           AS u (run_id, seq, kind, step, fence, details)
+), outbox_delete AS (
+    DELETE FROM outbox AS o USING unnest($107::uuid[], $108::integer[]) AS u (run_id, step)
+     WHERE o.run_id = u.run_id AND o.step = u.step
+), outbox_insert AS (
+    INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, traceparent, created_at)
+    SELECT u.org, u.run_id, u.step, u.lane, u.owner, u.slot, u.priority, u.traceparent, clock.now
+      FROM clock, unnest(
+          $109::text[], $110::uuid[], $111::integer[], $112::text[], $113::text[], $114::smallint[], $115::smallint[],
+          $116::text[]
+      ) AS u (org, run_id, step, lane, owner, slot, priority, traceparent)
+    ON CONFLICT ON CONSTRAINT outbox_one_per_step DO UPDATE SET state = 'ready', sent_at = NULL, entry_id = NULL
+), timer_delete AS (
+    DELETE FROM timers AS t USING clock, unnest($117::bigint[]) AS u (timer_id)
+     WHERE t.timer_id = u.timer_id AND t.due_at <= clock.now
+    RETURNING t.timer_id
+), step_timer_delete AS (
+    DELETE FROM timers AS t USING unnest($118::uuid[], $119::integer[]) AS u (run_id, step)
+     WHERE t.run_id = u.run_id AND t.step = u.step
+), timer_insert AS (
+    INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)
+    SELECT u.org, u.run_id, u.step, u.kind, u.internal, u.generation, clock.now + u.after * interval '1 s',
+           clock.now + u.after * interval '1 s', u.details
+      FROM clock, unnest(
+          $120::text[], $121::uuid[], $122::integer[], $123::text[], $124::boolean[], $125::integer[], $126::float8[],
+          $127::bytea[]
+      ) AS u (org, run_id, step, kind, internal, generation, after, details)
+)
+SELECT (SELECT count(*) FROM run_update) AS runs, (SELECT count(*) FROM step_update) AS steps,
+       (SELECT count(*) FROM effect_update) AS effects, (SELECT count(*) FROM timer_delete) AS timers,
+       (extract(epoch FROM (SELECT now FROM clock)) * 1000)::bigint AS now_ms

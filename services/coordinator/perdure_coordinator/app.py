@@ -1,0 +1,126 @@
+"""Puts the coordinator together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from itertools import chain
+
+import asyncpg
+from perdure_contracts.internal.v1.control_service_pb2_grpc import (
+    add_ControlServiceServicer_to_server,
+)
+from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
+    add_CoordinatorServiceServicer_to_server,
+)
+from perdure_runtime.batching import Batcher
+from perdure_runtime.lifecycle import Group, Service
+from perdure_runtime.loop import Loop, LoopSettings, Pass
+from perdure_runtime.process import Process
+from perdure_runtime.rpc.server import RpcServer, ServerSettings
+from perdure_store.apply.applier import Applier
+from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.run_ids import RunIds
+from perdure_store.apply.starter import Starter, StartOutcome, StartRequest
+from perdure_store.held import HeldConnection
+from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
+from perdure_store.pool import acquire, open_pool
+from perdure_store.schema_version import schema_ready
+
+from perdure_coordinator.closing import Closing
+from perdure_coordinator.committers import Committers
+from perdure_coordinator.config import CoordinatorConfig
+from perdure_coordinator.servicers import Control, Coordinator
+from perdure_coordinator.wakeups import WakeUps
+
+HOT = "perdure.internal.v1.CoordinatorService"
+CONTROL = "perdure.internal.v1.ControlService"
+
+UNTRACED = frozenset(
+    f"/{HOT}/{method}"
+    for method in (
+        "StartRun",
+        "AcquireLease",
+        "RenewLease",
+        "ReleaseLease",
+        "ReportResult",
+        "FireTimers",
+        "ExpireLeases",
+        "ExpireRuns",
+    )
+)
+"""Batched calls carry the trace context of each item themselves (design P5)."""
+
+MAX_STARTS = 128
+"""Runs that one transaction starts at most."""
+
+MAX_RENEWALS = 64
+"""Renewing calls that one statement serves at most."""
+
+
+async def build(config: CoordinatorConfig, process: Process) -> Service:
+    """Return the service, to be started."""
+    spare = await open_pool(
+        config.database_url,
+        size=config.coordinator_spare_connections,
+        application_name="perdure-coordinator-spare",
+    )
+    catalogue, run_ids = Catalogue(), RunIds()
+    async with acquire(spare) as connection:
+        await run_ids.synchronise(connection)
+    wake_ups = WakeUps(config.direct_url)
+    retention = config.coordinator_start_key_retention
+    applier = Applier(catalogue, retention=retention, committed=wake_ups.committed)
+    starter = Starter(catalogue, run_ids, retention=retention, committed=wake_ups.committed)
+    committers = Committers(
+        applier, config.database_url, spare, count=config.coordinator_committers
+    )
+    starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
+    starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
+    renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
+        partial(_renew, spare), MAX_RENEWALS
+    )
+    process.ops.add_check("schema", partial(_schema, spare))
+    lanes = Loop(
+        "coordinator.lanes",
+        partial(_refresh, catalogue, spare),
+        LoopSettings(interval=config.coordinator_lane_refresh),
+    )
+    server = RpcServer(
+        {
+            HOT: partial(
+                add_CoordinatorServiceServicer_to_server,
+                Coordinator(committers, starts, renewals, spare),
+            ),
+            CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare)),
+        },
+        ServerSettings.from_config(config, config.host, untraced=UNTRACED),
+    )
+    closing = Closing(spare, starting)
+    return Group([closing, wake_ups, lanes, committers, starts, renewals, server])
+
+
+async def _start(
+    starter: Starter, held: HeldConnection, batch: list[StartRequest]
+) -> list[StartOutcome]:
+    return await starter.start(await held.get(), batch)
+
+
+async def _renew(
+    spare: asyncpg.Pool, calls: list[Sequence[HeldLease]]
+) -> list[Sequence[RenewalAnswer]]:
+    async with acquire(spare) as connection:
+        answers = iter(await renew_leases(connection, list(chain.from_iterable(calls))))
+    return [[next(answers) for _ in call] for call in calls]
+
+
+async def _refresh(catalogue: Catalogue, spare: asyncpg.Pool) -> Pass:
+    async with acquire(spare) as connection:
+        await catalogue.refresh(connection)
+    return Pass()
+
+
+async def _schema(spare: asyncpg.Pool) -> str:
+    async with acquire(spare) as connection:
+        await schema_ready(connection)
+    return ""

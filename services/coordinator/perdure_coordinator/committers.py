@@ -1,0 +1,197 @@
+"""Group commit: while one transaction is in flight the next events gather (design P1).
+
+A run belongs to one committer of this process, so its events meet in one batch and are folded in
+order. A run that another process holds leaves the batch and waits on a connection of its own, so
+that it delays nobody else (protocol p1, step 2).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from uuid import UUID
+
+import asyncpg
+from perdure_machine.events import Event, ExpireLease
+from perdure_machine.replies import Reply, Stale
+from perdure_runtime.batching import Batcher
+from perdure_runtime.errors import Aborted, Internal, PerdureError, Reason, Unavailable
+from perdure_runtime.lifecycle import Component
+from perdure_runtime.logs import log_failure
+from perdure_runtime.metrics import counter, histogram
+from perdure_store.apply.applier import Applier
+from perdure_store.apply.batch import Answers, OrgEvent, RunEvents, Skipped
+from perdure_store.apply.write import GuardFailed
+from perdure_store.held import HeldConnection
+from perdure_store.pool import Connection, acquire
+
+MAX_BATCH = 256
+"""Events that one transaction takes at most."""
+
+BATCH_EVENTS = histogram("coordinator_batch_events", "Events in one transaction.", ())
+SKIPPED_RUNS = counter("coordinator_skipped_runs_total", "Runs that left a batch, held elsewhere.")
+SPLIT_BATCHES = counter("coordinator_split_batches_total", "Batches that failed and were split.")
+
+_logger = logging.getLogger(__name__)
+
+
+Answer = Reply | PerdureError
+
+
+@dataclass(frozen=True, slots=True)
+class _Submitted:
+    run_id: UUID
+    event: OrgEvent
+
+
+@dataclass(frozen=True, slots=True)
+class _Placed:
+    """Where an event's answer is: in its run's answers, now or when the run had its turn."""
+
+    answers: Answers | asyncio.Task[Answers]
+    place: int
+
+    async def answer(self) -> Answer:
+        answers = self.answers
+        if isinstance(answers, asyncio.Task):
+            answers = await asyncio.shield(answers)
+        return answers[self.place]
+
+
+class Committers(Component):
+    """Applies events, each where its run's other events of this process are applied."""
+
+    def __init__(self, applier: Applier, url: str, spare: asyncpg.Pool, *, count: int) -> None:
+        super().__init__()
+        self._applier = applier
+        self._spare = spare
+        self._held = [
+            HeldConnection(url, application_name="perdure-coordinator") for _ in range(count)
+        ]
+        self._batchers = [
+            Batcher[_Submitted, _Placed](partial(self._commit, held), MAX_BATCH)
+            for held in self._held
+        ]
+        self._alone: set[asyncio.Task[Answers]] = set()
+
+    async def on_start(self) -> None:
+        """Take events from now on."""
+        for batcher in self._batchers:
+            await batcher.start()
+
+    async def on_stop(self) -> None:
+        """Finish what was taken, then close the connections."""
+        for batcher in self._batchers:
+            await batcher.stop()
+        if self._alone:
+            await asyncio.wait(self._alone)
+        for held in self._held:
+            await held.close()
+
+    async def submit(self, run_id: UUID, org: str, event: Event) -> Reply:
+        """Apply one event and return its reply.
+
+        Raises the event's refusal, or Unavailable or Aborted when it may be sent again.
+        """
+        batcher = self._batchers[run_id.int % len(self._batchers)]
+        placed = await batcher.submit(_Submitted(run_id, OrgEvent(org, event)))
+        answer = await placed.answer()
+        if isinstance(answer, PerdureError):
+            raise answer
+        return answer
+
+    async def _commit(self, held: HeldConnection, batch: list[_Submitted]) -> list[_Placed]:
+        BATCH_EVENTS.observe(len(batch))
+        groups = _grouped(batch)
+        connection = await held.get()
+        outcomes = await self._apply(connection, groups)
+        answers = {
+            group.run_id: self._wait_alone(group) if isinstance(outcome, Skipped) else outcome
+            for group, outcome in zip(groups, outcomes, strict=True)
+        }
+        return _placed(batch, answers)
+
+    async def _apply(
+        self, connection: Connection, groups: Sequence[RunEvents], *, wait: bool = False
+    ) -> list[Answers | Skipped]:
+        """Apply groups together, or one by one when together they fail (protocol p1, step 5)."""
+        try:
+            return await self._applier.apply(connection, groups, wait=wait)
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - told to the sender by _refusal
+            smaller = _split(groups)
+            if not smaller:
+                return [(_refusal(error, groups[0].events[0].event),)]
+            SPLIT_BATCHES.inc()
+            parts = [(await self._apply(connection, [part], wait=wait))[0] for part in smaller]
+            return parts if len(groups) > 1 else [_joined(parts)]
+
+    def _wait_alone(self, group: RunEvents) -> asyncio.Task[Answers]:
+        SKIPPED_RUNS.inc()
+        task = asyncio.create_task(self._apply_alone(group))
+        self._alone.add(task)
+        task.add_done_callback(self._alone.discard)
+        return task
+
+    async def _apply_alone(self, group: RunEvents) -> Answers:
+        try:
+            async with acquire(self._spare) as connection:
+                (outcome,) = await self._apply(connection, [group], wait=True)
+        except PerdureError as error:
+            return tuple(error for _ in group.events)
+        return _joined([outcome])
+
+
+def _grouped(batch: Sequence[_Submitted]) -> list[RunEvents]:
+    events: dict[UUID, list[OrgEvent]] = {}
+    for one in batch:
+        events.setdefault(one.run_id, []).append(one.event)
+    return [RunEvents(run_id, tuple(found)) for run_id, found in events.items()]
+
+
+def _placed(
+    batch: Sequence[_Submitted], answers: Mapping[UUID, Answers | asyncio.Task[Answers]]
+) -> list[_Placed]:
+    seen: Counter[UUID] = Counter()
+    placed = []
+    for one in batch:
+        placed.append(_Placed(answers[one.run_id], seen[one.run_id]))
+        seen[one.run_id] += 1
+    return placed
+
+
+def _split(groups: Sequence[RunEvents]) -> list[RunEvents]:
+    """Return smaller parts: runs of a batch, else events of a run; none of a single event."""
+    if len(groups) > 1:
+        return list(groups)
+    (group,) = groups
+    if len(group.events) == 1:
+        return []
+    return [RunEvents(group.run_id, (event,)) for event in group.events]
+
+
+def _joined(parts: Sequence[Answers | Skipped]) -> Answers:
+    """Join answers to parts of one run's events; what found the run held may be sent again."""
+    joined: list[Answer] = []
+    for part in parts:
+        joined += (_held_elsewhere(),) if isinstance(part, Skipped) else part
+    return tuple(joined)
+
+
+def _held_elsewhere() -> Aborted:
+    return Aborted("the run is being changed elsewhere", reason=Reason.RETRY)
+
+
+def _refusal(error: Exception, event: Event) -> Answer:
+    """Return what the sender of a single failed event is told."""
+    if isinstance(error, GuardFailed) and isinstance(event, ExpireLease):
+        return Stale()  # the lease was renewed in between (R6)
+    if isinstance(error, PerdureError):
+        return error
+    log_failure(_logger, "event.failed", error)
+    return Internal("the event could not be applied", reason=Reason.INTERNAL)

@@ -1,0 +1,1 @@
+"""One file per RPC; the servicers only delegate to them."""

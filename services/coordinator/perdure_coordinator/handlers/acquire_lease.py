@@ -1,0 +1,47 @@
+"""AcquireLease: steps for a worker, under lease ids of its own making (protocol p3)."""
+
+from __future__ import annotations
+
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    ACQUIRE_STATUS_AGAIN,
+    ACQUIRE_STATUS_GONE,
+    ACQUIRE_STATUS_GRANTED,
+    AcquireLeaseItem,
+    AcquireLeaseRequest,
+    AcquireLeaseResponse,
+    AcquireLeaseResult,
+)
+from perdure_machine.events import Acquire
+from perdure_machine.replies import Granted, Reply
+from perdure_runtime.errors import NotFound, PerdureError
+
+from perdure_coordinator.answers import in_time
+from perdure_coordinator.committers import Committers
+from perdure_coordinator.messages import grant_message, parse_uuid
+
+
+async def acquire_lease(
+    committers: Committers, request: AcquireLeaseRequest
+) -> AcquireLeaseResponse:
+    """Lease what can be leased and answer in order."""
+    answers = await in_time(_submit(committers, item, request.worker) for item in request.items)
+    return AcquireLeaseResponse(results=map(_result, answers))
+
+
+async def _submit(committers: Committers, item: AcquireLeaseItem, worker: str) -> Reply:
+    event = Acquire(item.step, parse_uuid(item.lease_id, "lease_id"), worker)
+    return await committers.submit(parse_uuid(item.run_id, "run_id"), item.org, event)
+
+
+def _result(answer: Reply | PerdureError | None) -> AcquireLeaseResult:
+    match answer:
+        case None:
+            return AcquireLeaseResult(status=ACQUIRE_STATUS_AGAIN)
+        case Granted():
+            return AcquireLeaseResult(status=ACQUIRE_STATUS_GRANTED, grant=grant_message(answer))
+        case NotFound():
+            return AcquireLeaseResult(status=ACQUIRE_STATUS_GONE)
+        case PerdureError():
+            raise answer
+        case _:
+            return AcquireLeaseResult(status=ACQUIRE_STATUS_GONE)

@@ -1,0 +1,98 @@
+"""ReportResult: how tries ended; the answer may carry the run's next step (design P3)."""
+
+from __future__ import annotations
+
+import random
+
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    ReportResultItem,
+    ReportResultRequest,
+    ReportResultResponse,
+    ReportResultResult,
+)
+from perdure_contracts.internal.v1.dispatch_pb2 import (
+    EFFECT_OUTCOME_NOT_PERFORMED,
+    EFFECT_OUTCOME_PERFORMED,
+    EFFECT_OUTCOME_UNKNOWN,
+)
+from perdure_machine.events import Failed, Offer, Queue, Report, Succeeded
+from perdure_machine.node_error import reported_error
+from perdure_machine.replies import Applied, Reply
+from perdure_machine.states import EffectOutcome
+from perdure_runtime.errors import PerdureError
+from perdure_runtime.tracing import span
+
+from perdure_coordinator.answers import in_time, item_status
+from perdure_coordinator.committers import Committers
+from perdure_coordinator.messages import grant_message, parse_uuid
+
+_EFFECTS = {
+    EFFECT_OUTCOME_PERFORMED: EffectOutcome.PERFORMED,
+    EFFECT_OUTCOME_NOT_PERFORMED: EffectOutcome.NOT_PERFORMED,
+    EFFECT_OUTCOME_UNKNOWN: EffectOutcome.UNKNOWN,
+}
+
+
+async def report_result(
+    committers: Committers, request: ReportResultRequest
+) -> ReportResultResponse:
+    """Apply the results and answer in order."""
+    queues = frozenset(map(_queue, request.queues))
+    answers = await in_time(
+        _submit(committers, item, request.worker, queues) for item in request.items
+    )
+    return ReportResultResponse(results=map(_result, answers))
+
+
+async def _submit(
+    committers: Committers, item: ReportResultItem, worker: str, queues: frozenset[Queue]
+) -> Reply:
+    lease = item.lease
+    event = Report(
+        step=lease.step,
+        fence=lease.fence,
+        lease_id=parse_uuid(lease.lease_id, "items.lease.lease_id"),
+        outcome=_outcome(item),
+        effect=_EFFECTS.get(item.effect_outcome),
+        offer=_offer(item, worker, queues),
+        jitter=random.random(),
+    )
+    facts: dict[str, str | int] = {
+        "perdure.run": lease.run_id,
+        "perdure.step": lease.step,
+        "perdure.fence": lease.fence,
+    }
+    with span("report", parent=item.traceparent or None, attributes={**facts}):
+        return await committers.submit(
+            parse_uuid(lease.run_id, "items.lease.run_id"), lease.org, event
+        )
+
+
+def _outcome(item: ReportResultItem) -> Succeeded | Failed:
+    if item.WhichOneof("outcome") != "failure":
+        return Succeeded(item.output or b"null")
+    failure = item.failure
+    error = reported_error(
+        getattr(failure, "class"), failure.code, failure.message, failure.details or None
+    )
+    asked = failure.retry_after_ms / 1000 if failure.retry_after_ms > 0 else None
+    return Failed(error, retry_after=asked)
+
+
+def _offer(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Offer | None:
+    if not item.next_lease_id or not queues:
+        return None
+    return Offer(parse_uuid(item.next_lease_id, "items.next_lease_id"), worker, queues)
+
+
+def _queue(text: str) -> Queue:
+    lane, _, owner = text.partition(":")
+    return Queue(lane, owner)
+
+
+def _result(answer: Reply | PerdureError | None) -> ReportResultResult:
+    chained = answer.next if isinstance(answer, Applied) else None
+    return ReportResultResult(
+        status=item_status(answer),
+        next=grant_message(chained) if chained is not None else None,
+    )

@@ -1,0 +1,52 @@
+"""StartRun: many starts in one transaction, each answered for itself."""
+
+from __future__ import annotations
+
+import asyncio
+
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    StartRunItem,
+    StartRunRequest,
+    StartRunResponse,
+    StartRunResult,
+)
+from perdure_runtime.batching import Batcher
+from perdure_runtime.errors import PerdureError
+from perdure_runtime.tracing import span
+from perdure_store.apply.starter import StartOutcome, StartRequest
+
+from perdure_coordinator.messages import error_message
+
+Starts = Batcher[StartRequest, StartOutcome]
+
+
+async def start_run(starts: Starts, request: StartRunRequest) -> StartRunResponse:
+    """Start the runs and answer in order."""
+    results = await asyncio.gather(*(_start(starts, item) for item in request.items))
+    return StartRunResponse(results=results)
+
+
+async def _start(starts: Starts, item: StartRunItem) -> StartRunResult:
+    facts = {"perdure.org": item.org, "perdure.workflow": item.workflow}
+    with span("run start", parent=item.traceparent, attributes=facts) as started:
+        outcome = await starts.submit(_request(item, started.traceparent or item.traceparent))
+    if isinstance(outcome, PerdureError):
+        return StartRunResult(error=error_message(outcome))
+    return StartRunResult(
+        run_id=str(outcome.run_id),
+        workflow_version=outcome.workflow_version,
+        created=outcome.created,
+    )
+
+
+def _request(item: StartRunItem, traceparent: str) -> StartRequest:
+    return StartRequest(
+        org=item.org,
+        workflow=item.workflow,
+        version=item.version,
+        input=item.input or b"{}",
+        start_key=item.start_key or None,
+        tags=dict(item.tags),
+        priority=item.priority,
+        traceparent=traceparent or None,
+    )

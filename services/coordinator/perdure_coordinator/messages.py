@@ -1,0 +1,71 @@
+"""Between the wire and the machine: ids in, grants and errors out."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from perdure_contracts.internal.v1.dispatch_pb2 import (
+    STEP_KIND_HTTP,
+    STEP_KIND_TASK,
+    EffectGrant,
+    StepGrant,
+    StepLease,
+)
+from perdure_machine.replies import Granted
+from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, Reason
+from perdure_runtime.rpc.errors import to_status
+
+_KINDS = {"task": STEP_KIND_TASK, "http": STEP_KIND_HTTP}
+
+
+def parse_uuid(text: str, field: str) -> UUID:
+    """Return the id. Raises `InvalidArgument` naming the field."""
+    try:
+        return UUID(text)
+    except ValueError:
+        problem = "is not a UUID"
+        raise InvalidArgument(
+            f"{field} {problem}",
+            reason=Reason.FIELD_INVALID,
+            violations=[FieldViolation(field, problem)],
+        ) from None
+
+
+def grant_message(granted: Granted) -> StepGrant:
+    """Return a grant as it goes to the worker."""
+    run, step = granted.run, granted.step
+    return StepGrant(
+        lease=StepLease(
+            org=run.org,
+            run_id=str(run.run_id),
+            step=step.step,
+            fence=step.fence,
+            lease_id=str(step.lease_id),
+        ),
+        lease_ms=int(granted.lease_for * 1000),
+        node=step.node,
+        scope=step.scope,
+        workflow=run.workflow,
+        workflow_version=run.workflow_version,
+        kind=_KINDS[step.kind],
+        handler=granted.handler,
+        queue=f"{step.lane}:{step.owner}",
+        input=step.input or b"",
+        attempt=step.failures + 1,
+        timeout_ms=int((granted.timeout or 0) * 1000),
+        traceparent=step.traceparent or "",
+        effect=_effect_message(granted),
+    )
+
+
+def _effect_message(granted: Granted) -> EffectGrant | None:
+    effect = granted.effect
+    if effect is None:
+        return None
+    return EffectGrant(key=effect.key, kind=effect.kind, calls=effect.calls)
+
+
+def error_message(error: PerdureError) -> Status:
+    """Return an item's error as it goes to the caller."""
+    return to_status(error)

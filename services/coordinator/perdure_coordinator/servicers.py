@@ -1,0 +1,114 @@
+"""The two services of the coordinator; each RPC has a file of its own in `handlers`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import grpc
+from perdure_contracts.internal.v1 import control_service_pb2 as control
+from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceServicer
+from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
+    CoordinatorServiceServicer,
+)
+
+from perdure_coordinator.committers import Committers
+from perdure_coordinator.handlers.acquire_lease import acquire_lease
+from perdure_coordinator.handlers.cancel_run import cancel_run
+from perdure_coordinator.handlers.expire_leases import expire_leases
+from perdure_coordinator.handlers.expire_runs import expire_runs
+from perdure_coordinator.handlers.fire_timers import fire_timers
+from perdure_coordinator.handlers.list_lanes import list_lanes
+from perdure_coordinator.handlers.publish_workflow import publish_workflow
+from perdure_coordinator.handlers.release_lease import release_lease
+from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
+from perdure_coordinator.handlers.report_result import report_result
+from perdure_coordinator.handlers.start_run import Starts, start_run
+
+Context = grpc.aio.ServicerContext[Any, Any]
+
+
+class Coordinator(CoordinatorServiceServicer):
+    """The hot path."""
+
+    def __init__(
+        self, committers: Committers, starts: Starts, renewals: Renewals, spare: asyncpg.Pool
+    ) -> None:
+        self._committers = committers
+        self._starts = starts
+        self._renewals = renewals
+        self._spare = spare
+
+    async def StartRun(
+        self, request: hot.StartRunRequest, context: Context
+    ) -> hot.StartRunResponse:
+        """See `handlers/start_run.py`."""
+        return await start_run(self._starts, request)
+
+    async def CancelRun(
+        self, request: hot.CancelRunRequest, context: Context
+    ) -> hot.CancelRunResponse:
+        """See `handlers/cancel_run.py`."""
+        return await cancel_run(self._committers, request)
+
+    async def AcquireLease(
+        self, request: hot.AcquireLeaseRequest, context: Context
+    ) -> hot.AcquireLeaseResponse:
+        """See `handlers/acquire_lease.py`."""
+        return await acquire_lease(self._committers, request)
+
+    async def RenewLease(
+        self, request: hot.RenewLeaseRequest, context: Context
+    ) -> hot.RenewLeaseResponse:
+        """See `handlers/renew_lease.py`."""
+        return await renew_lease(self._renewals, request)
+
+    async def ReleaseLease(
+        self, request: hot.ReleaseLeaseRequest, context: Context
+    ) -> hot.ReleaseLeaseResponse:
+        """See `handlers/release_lease.py`."""
+        return await release_lease(self._committers, request)
+
+    async def ReportResult(
+        self, request: hot.ReportResultRequest, context: Context
+    ) -> hot.ReportResultResponse:
+        """See `handlers/report_result.py`."""
+        return await report_result(self._committers, request)
+
+    async def FireTimers(
+        self, request: hot.FireTimersRequest, context: Context
+    ) -> hot.FireTimersResponse:
+        """See `handlers/fire_timers.py`."""
+        return await fire_timers(self._committers, self._spare, request)
+
+    async def ExpireLeases(
+        self, request: hot.ExpireLeasesRequest, context: Context
+    ) -> hot.ExpireLeasesResponse:
+        """See `handlers/expire_leases.py`."""
+        return await expire_leases(self._committers, request)
+
+    async def ExpireRuns(
+        self, request: hot.ExpireRunsRequest, context: Context
+    ) -> hot.ExpireRunsResponse:
+        """See `handlers/expire_runs.py`."""
+        return await expire_runs(self._committers, request)
+
+
+class Control(ControlServiceServicer):
+    """The catalogue."""
+
+    def __init__(self, spare: asyncpg.Pool) -> None:
+        self._spare = spare
+
+    async def PublishWorkflow(
+        self, request: control.PublishWorkflowRequest, context: Context
+    ) -> control.PublishWorkflowResponse:
+        """See `handlers/publish_workflow.py`."""
+        return await publish_workflow(self._spare, request)
+
+    async def ListLanes(
+        self, request: control.ListLanesRequest, context: Context
+    ) -> control.ListLanesResponse:
+        """See `handlers/list_lanes.py`."""
+        return await list_lanes(self._spare)

@@ -1,0 +1,73 @@
+"""Wake-ups after commits: one coalesced NOTIFY on a connection of its own (design P7, F073, F074).
+
+A wake-up is a hint that nobody waits for: who misses one looks again within 50 ms. So a failure
+here is logged and forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from perdure_machine.changes import Changes
+from perdure_runtime import fail_points
+from perdure_runtime.errors import PerdureError
+from perdure_runtime.lifecycle import Component, finish
+from perdure_runtime.logs import log_failure
+from perdure_store.held import HeldConnection
+from perdure_store.sql import sql
+from perdure_store.transaction import write
+
+NOTIFY = fail_points.declare("coordinator.notify")
+
+OUTBOX = "perdure_outbox"
+TIMERS = "perdure_timers"
+RUNS = "perdure_runs"
+
+_logger = logging.getLogger(__name__)
+
+
+class WakeUps(Component):
+    """Tells relay, timer and watchers that there is something new, at most once per round trip."""
+
+    def __init__(self, direct_url: str) -> None:
+        super().__init__()
+        self._held = HeldConnection(direct_url, application_name="perdure-coordinator-wakeups")
+        self._channels: set[str] = set()
+        self._something = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def committed(self, changes: Sequence[Changes]) -> None:
+        """Note what a transaction wrote; called after its commit (R2)."""
+        self._channels.add(RUNS)
+        if any(one.enqueue for one in changes):
+            self._channels.add(OUTBOX)
+        if any(one.set_timers for one in changes):
+            self._channels.add(TIMERS)
+        self._something.set()
+
+    async def on_start(self) -> None:
+        """Begin to send."""
+        self._task = asyncio.create_task(self._run(), name="wake-ups")
+
+    async def on_stop(self) -> None:
+        """Send nothing more."""
+        if self._task is not None:
+            self._task.cancel()
+            await finish(self._task)
+        await self._held.close()
+
+    async def _run(self) -> None:
+        while True:
+            await self._something.wait()
+            self._something.clear()
+            channels, self._channels = self._channels, set()
+            try:
+                await self._notify(sorted(channels))
+            except PerdureError as error:
+                log_failure(_logger, "wakeup.failed", error)
+
+    async def _notify(self, channels: list[str]) -> None:
+        connection = await self._held.get()
+        await write(connection, NOTIFY, sql("wakeups.notify"), channels)
