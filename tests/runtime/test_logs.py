@@ -111,6 +111,14 @@ def test_lines_below_the_level_cost_nothing_and_say_nothing(stream: io.StringIO)
     assert stream.getvalue() == ""
 
 
+def test_a_field_cannot_take_the_place_of_what_is_fixed(stream: io.StringIO) -> None:
+    logs.configure("worker", form="json", stream=stream)
+    logs.emit(logger, "a.b", {"action": "x", "time": 0, "logger": "y"})
+    line = json.loads(stream.getvalue())
+    assert (line["action"], line["logger"]) == ("a.b", "perdure.test")
+    assert list(line)[:3] == ["time", "level", "action"]
+
+
 def test_lines_of_other_libraries_come_out_in_the_same_form(stream: io.StringIO) -> None:
     logs.configure("worker", form="json", stream=stream)
     logging.getLogger("asyncpg").warning("slow %s", "query")

@@ -284,6 +284,68 @@ async def test_health_tells_the_server_and_each_service_and_the_drain(echo: Echo
     assert [await check(""), await check(SERVICE)] == [status.NOT_SERVING] * 2
 
 
+async def test_an_open_health_watch_does_not_hold_up_the_stop(echo: Echo) -> None:
+    server = await echo.serve({"Echo": repeat}, grace=60.0)
+    stub = health_pb2_grpc.HealthStub(echo.client().channel)
+    watch = stub.Watch(health_pb2.HealthCheckRequest(service=SERVICE))
+    assert (await watch.read()).status == health_pb2.HealthCheckResponse.SERVING
+    async with asyncio.timeout(10):
+        await server.stop()
+    assert (await watch.read()).status == health_pb2.HealthCheckResponse.NOT_SERVING
+
+
+async def test_a_long_poll_that_watches_the_drain_is_answered_at_once(echo: Echo) -> None:
+    began = asyncio.Event()
+
+    async def poll(_: bytes, __: Any) -> bytes:
+        began.set()
+        await server.draining.wait()
+        return b"empty"
+
+    server = await echo.serve({"Poll": poll}, grace=60.0)
+    polling = asyncio.create_task(echo.call("Poll", timeout=60.0))
+    await began.wait()
+    await server.stop()
+    assert await polling == b"empty"
+
+
+async def test_a_call_that_outlasts_the_grace_is_ended(echo: Echo) -> None:
+    began = asyncio.Event()
+
+    async def hang(_: bytes, __: Any) -> bytes:
+        began.set()
+        await asyncio.Event().wait()
+        return b""
+
+    server = await echo.serve({"Hang": hang}, grace=0.01)
+    method = echo.method(echo.client(), "Hang")
+    hanging = asyncio.ensure_future(method(b"", timeout=60.0))
+    await began.wait()
+    async with asyncio.timeout(10):
+        await server.stop()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await hanging
+
+
+async def test_a_cancelled_stop_ends_calls_in_flight_at_once(echo: Echo) -> None:
+    began = asyncio.Event()
+
+    async def hang(_: bytes, __: Any) -> bytes:
+        began.set()
+        await asyncio.Event().wait()
+        return b""
+
+    server = await echo.serve({"Hang": hang}, grace=60.0)
+    method = echo.method(echo.client(), "Hang")
+    hanging = asyncio.ensure_future(method(b"", timeout=60.0))
+    await began.wait()
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await server.stop()
+    with pytest.raises(grpc.aio.AioRpcError):
+        await hanging
+
+
 async def list_services(echo: Echo) -> set[str]:
     stub = reflection_pb2_grpc.ServerReflectionStub(echo.client().channel)
     request = reflection_pb2.ServerReflectionRequest(list_services="*")

@@ -1,4 +1,6 @@
 import asyncio
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -7,6 +9,8 @@ from typing import Any
 import grpc
 import pytest
 from opentelemetry import trace
+from opentelemetry.instrumentation.asyncpg import AsyncPGInstrumentor
+from opentelemetry.instrumentation.redis import RedisInstrumentor
 from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from perdure_runtime import tracing
@@ -133,6 +137,22 @@ async def test_a_client_span_never_begins_a_trace(traced: Traced) -> None:
     with tracing.span("send", kind="client", links=[REMOTE]):
         pass
     assert set(await traced.spans()) == {"send"}
+
+
+async def test_drivers_are_instrumented_while_tracing_is_on(traced: Traced) -> None:
+    instrumentors = AsyncPGInstrumentor(), RedisInstrumentor()  # type: ignore[no-untyped-call]
+    assert [one.is_instrumented_by_opentelemetry for one in instrumentors] == [True, True]
+    await traced.stop()
+    assert [one.is_instrumented_by_opentelemetry for one in instrumentors] == [False, False]
+
+
+def test_a_process_that_does_not_trace_does_not_load_the_sdk() -> None:
+    script = (
+        "import sys, perdure_runtime.process, perdure_runtime.rpc.server, "
+        "perdure_runtime.rpc.client; print([m for m in sys.modules if 'opentelemetry' in m])"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "[]"
 
 
 async def test_the_global_provider_is_left_alone(traced: Traced) -> None:

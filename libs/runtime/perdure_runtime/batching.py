@@ -47,6 +47,9 @@ class Batcher(Generic[Item, Answer]):
         """Take items from now on; starting twice is harmless."""
         self._open = True
 
+    async def drain(self) -> None:
+        """Nothing to do: who submits stops submitting."""
+
     async def stop(self) -> None:
         """Take no more items and wait until every one that was taken is answered."""
         self._open = False

@@ -34,7 +34,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from perdure_runtime.errors import FieldViolation, InvalidArgument, Reason, Unavailable
 
@@ -68,6 +68,9 @@ class Action(Protocol):
 
     def run_sync(self, point: str) -> None:
         """Act on a passing thread."""
+
+
+ActionT = TypeVar("ActionT", bound=Action)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,7 +255,7 @@ class Registry:
         return dict(self._points)
 
     @contextmanager
-    def arm(self, name: str, side: Side | str, action: Action) -> Iterator[Action]:
+    def arm(self, name: str, side: Side | str, action: ActionT) -> Iterator[ActionT]:
         """Arm one side while the context lasts; KeyError if the point is not declared."""
         point, at = self._points[name], Side(side)
         previous = point.set_action(at, action)

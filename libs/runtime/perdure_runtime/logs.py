@@ -122,13 +122,15 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the record as one line of JSON."""
-        line: dict[str, object] = {
+        base: dict[str, object] = {
             "time": _instant(record).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "action": clean_text(record.getMessage()),
             "logger": record.name,
-            **{name: _plain(value) for name, value in self._collect(record).items()},
         }
+        fields = {name: _plain(value) for name, value in self._collect(record).items()}
+        # The order is the reader's, time first; a field cannot take the place of what is fixed.
+        line = base | fields | base
         if record.exc_info and record.exc_info[0]:
             line["error_type"] = record.exc_info[0].__qualname__
             line["stack"] = clean_text(self.formatException(record.exc_info))

@@ -7,8 +7,10 @@ any other is a fault of ours, logged once with its stack and hidden from the cal
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import MappingProxyType
@@ -55,9 +57,27 @@ class CallRules:
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps every method except health and reflection."""
 
-    def __init__(self, rules: CallRules) -> None:
+    def __init__(self, rules: CallRules, draining: asyncio.Event) -> None:
         self._rules = rules
-        self.draining = False
+        self._draining = draining
+        self._in_flight = 0
+        self._idle = asyncio.Event()
+        self._idle.set()
+
+    async def idle(self) -> None:
+        """Return once no call is being served; health and reflection do not count."""
+        await self._idle.wait()
+
+    @contextmanager
+    def _counted(self) -> Iterator[None]:
+        self._in_flight += 1
+        self._idle.clear()
+        try:
+            yield
+        finally:
+            self._in_flight -= 1
+            if not self._in_flight:
+                self._idle.set()
 
     async def intercept_service(
         self,
@@ -102,8 +122,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             response = None
             try:
                 self._admit(method)
-                async with deadline.within(_least(limit, context)):
-                    response = await inner(request, context)
+                with self._counted():
+                    async with deadline.within(_least(limit, context)):
+                        response = await inner(request, context)
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
                 _set_error(context, method, error)
             _count(context, method)
@@ -120,9 +141,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         async def answer(request: Any, context: Context) -> AsyncIterator[Any]:
             try:
                 self._admit(method)
-                async with deadline.within(_least(limit, context)):
-                    async for response in inner(request, context):
-                        yield response
+                with self._counted():
+                    async with deadline.within(_least(limit, context)):
+                        async for response in inner(request, context):
+                            yield response
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
                 _set_error(context, method, error)
             _count(context, method)
@@ -130,7 +152,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return answer
 
     def _admit(self, method: str) -> None:
-        if self.draining and method not in self._rules.while_draining:
+        if self._draining.is_set() and method not in self._rules.while_draining:
             raise Unavailable(
                 "the server is shutting down",
                 reason=Reason.DRAINING,

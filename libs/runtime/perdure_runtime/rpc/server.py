@@ -1,13 +1,15 @@
 """A grpc.aio server with health, reflection, limits and the one interceptor.
 
 Shutting down goes: health NOT_SERVING and new calls refused as DRAINING (`drain`), then what is in
-flight finishes within `grace` seconds (`stop`), then the rest is cancelled.
+flight finishes within `grace` seconds (`stop`), then the rest is cancelled. Long polls and streams
+watch `draining` and end themselves; the health streams of clients are not waited for.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import grpc
@@ -27,6 +29,9 @@ from perdure_runtime.tracing import server_interceptors
 
 Register = Callable[[grpc.aio.Server], None]
 """Adds a servicer: `lambda server: add_XServiceServicer_to_server(servicer, server)`."""
+
+FLUSH_SECONDS = 0.2
+"""After the last call was served: time for its answer to leave."""
 
 _SERVING = health_pb2.HealthCheckResponse.SERVING
 _NOT_SERVING = health_pb2.HealthCheckResponse.NOT_SERVING
@@ -83,12 +88,15 @@ class RpcServer(Component):
         self._server: grpc.aio.Server | None = None
         self._interceptor: CallInterceptor | None = None
         self._health: health.aio.HealthServicer | None = None
+        self.draining = asyncio.Event()
+        """Set while the server takes no new calls."""
         self.port = 0
         """The port that is listened on, once started; 0 for a Unix socket."""
 
     async def on_start(self) -> None:
         """Bind and serve; FailedPrecondition, PORT_UNAVAILABLE, if the address is taken."""
-        interceptor = CallInterceptor(self._settings.rules)
+        self.draining.clear()
+        interceptor = CallInterceptor(self._settings.rules, self.draining)
         server = grpc.aio.server(
             interceptors=(*server_interceptors(self._settings.untraced), interceptor),
             options=SERVER_OPTIONS,
@@ -107,17 +115,20 @@ class RpcServer(Component):
 
     async def drain(self) -> None:
         """Say NOT_SERVING and refuse new calls; calls in flight go on."""
-        if self._interceptor is not None and self._health is not None:
-            self._interceptor.draining = True
+        if self._health is not None:
+            self.draining.set()
             for name in ("", *self._services):
                 await self._health.set(name, _NOT_SERVING)
 
     async def on_stop(self) -> None:
         """Give calls in flight `grace` seconds, then cancel them."""
         await self.drain()
-        if self._server is not None:
+        if self._server is not None and self._interceptor is not None:
             try:
-                await self._server.stop(self._settings.grace)
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._settings.grace):
+                        await self._interceptor.idle()
+                await self._server.stop(FLUSH_SECONDS)
             except asyncio.CancelledError:
                 await self._server.stop(0)
                 raise
