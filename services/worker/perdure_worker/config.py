@@ -1,0 +1,102 @@
+"""The settings of a worker process."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import socket
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from perdure_runtime.config import setting
+from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig
+from perdure_runtime.errors import FieldViolation
+from perdure_streams.names import Queue
+
+from perdure_worker.outcome import MAX_OUTPUT_BYTES
+
+MAX_NAME_CHARACTERS = 200
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkerConfig(ServiceConfig, RedisConfig):
+    """What a worker serves, how much of it at once, and within which limits."""
+
+    SERVICE = "worker"
+
+    ops_port: int = setting(
+        7429, min=0, max=MAX_PORT, help="Port of /livez, /readyz and /metrics; 0 takes a free one."
+    )
+    coordinator_address: str = setting(
+        "127.0.0.1:7410", help="Address of the coordinator, host:port."
+    )
+    name: str = setting(
+        "", help="Name of this worker in histories and logs; empty is host:pid:random."
+    )
+    queues: tuple[str, ...] = setting(
+        ("io:shared", "io:default", "slow:shared", "slow:default"),
+        help="Queues to serve, each lane:owner; shared is the owner of built-in executors, an org "
+        "that of its own handlers. Queues of orgs are served only when there are handlers.",
+    )
+    handlers: tuple[str, ...] = setting(
+        (), help="Import paths of the Python modules whose handlers this worker serves."
+    )
+    slots: int = setting(16, min=1, max=10_000, unit="steps", help="Steps that run at once.")
+    threads: int = setting(
+        16, min=1, max=1000, unit="threads", help="Threads that `def` handlers run in."
+    )
+    chain_steps: int = setting(
+        64, min=0, unit="steps", help="Most steps of one run taken in a row; 0 takes none."
+    )
+    chain_seconds: float = setting(
+        5.0, min=0.0, unit="seconds", help="Longest time in which steps of one run follow in a row."
+    )
+    max_output_bytes: int = setting(
+        MAX_OUTPUT_BYTES,
+        min=1024,
+        max=MAX_OUTPUT_BYTES,
+        unit="bytes",
+        help="Largest output of a step; a larger one fails it.",
+    )
+    max_response_bytes: int = setting(
+        900 * 1024,
+        min=1024,
+        max=MAX_OUTPUT_BYTES,
+        unit="bytes",
+        help="Largest body that an HTTP call may be answered with.",
+    )
+    lease_margin: float = setting(
+        1.0,
+        min=0.0,
+        max=5.0,
+        unit="seconds",
+        help="A step whose lease has less than this left when it arrives is handed back.",
+    )
+    reclaim_idle: float = setting(
+        15.0,
+        min=10.0,
+        unit="seconds",
+        help="Age at which an entry that another worker read and never answered is taken over.",
+    )
+    redis_allow_eviction: bool = setting(
+        False, help="Whether a Redis that may evict streams is accepted."
+    )
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse queues that are none."""
+        yield from super().problems()
+        for queue in self.queues:
+            try:
+                Queue.parse(queue)
+            except ValueError as problem:
+                yield FieldViolation("queues", str(problem))
+        if not self.queues:
+            yield FieldViolation("queues", "must name at least one queue, such as io:shared")
+        if len(self.name) > MAX_NAME_CHARACTERS:
+            yield FieldViolation("name", f"must have at most {MAX_NAME_CHARACTERS} characters")
+
+
+def make_name(config: WorkerConfig) -> str:
+    """Return the worker's name, a new one if the config gives none."""
+    made = f"{socket.gethostname()[:128]}:{os.getpid()}:{secrets.token_hex(4)}"
+    return config.name or made

@@ -1,0 +1,160 @@
+"""Threads for `def` handlers, and a thread with an event loop for `async def` handlers.
+
+They are apart from the worker's own loop, so that a handler that blocks stops no renewal (P8), and
+they are daemons, so that a handler that hangs cannot keep a drained worker from ending.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import queue
+import threading
+from collections.abc import Callable, Coroutine
+from contextlib import suppress
+from typing import Any, Generic, Protocol, TypeVar
+
+ResultT = TypeVar("ResultT")
+
+THREAD_NAME = "perdure-handler"
+
+
+class Running(Protocol[ResultT]):
+    """Work that goes on in another thread."""
+
+    ended: asyncio.Future[ResultT | None]
+    """Done when nothing of the work runs any more; None if it was stopped before its end."""
+
+    def stop(self) -> None:
+        """Ask for an early end."""
+
+
+class _Work(Generic[ResultT]):
+    def __init__(self) -> None:
+        self._home = asyncio.get_running_loop()
+        self.ended: asyncio.Future[ResultT | None] = self._home.create_future()
+
+    def end(self, result: ResultT | None) -> None:
+        """Tell the loop that waits; called from any thread."""
+        # The loop that waits may have been closed by a worker that gave up on this work.
+        with suppress(RuntimeError):
+            self._home.call_soon_threadsafe(self._resolve, result)
+
+    def _resolve(self, result: ResultT | None) -> None:
+        if not self.ended.done():
+            self.ended.set_result(result)
+
+
+class _ThreadCall(_Work[ResultT]):
+    def __init__(self, function: Callable[[], ResultT]) -> None:
+        super().__init__()
+        self._function = function
+        self._context = contextvars.copy_context()
+        self._claim = threading.Lock()
+
+    def run(self) -> None:
+        """Call the function, unless the work was stopped before."""
+        if self._claim.acquire(blocking=False):
+            result: ResultT | None = None
+            try:
+                result = self._context.run(self._function)
+            finally:
+                self.end(result)
+
+    def stop(self) -> None:
+        """Drop the call if it has not begun; a thread cannot be made to stop."""
+        if self._claim.acquire(blocking=False):
+            self.end(None)
+
+
+class HandlerThreads:
+    """A fixed number of threads; calls beyond it wait their turn."""
+
+    def __init__(self, threads: int) -> None:
+        self._threads = threads
+        self._calls: queue.SimpleQueue[_ThreadCall[Any] | None] = queue.SimpleQueue()
+
+    def start(self) -> None:
+        """Begin the threads."""
+        for number in range(self._threads):
+            name = f"{THREAD_NAME}-{number}"
+            threading.Thread(target=self._serve, name=name, daemon=True).start()
+
+    def stop(self) -> None:
+        """Let each thread end after its present call; it is not waited for."""
+        for _ in range(self._threads):
+            self._calls.put(None)
+
+    def begin(self, function: Callable[[], ResultT]) -> Running[ResultT]:
+        """Call `function`, which must not raise, in a thread, with the caller's contextvars."""
+        call = _ThreadCall(function)
+        self._calls.put(call)
+        return call
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call.run()
+
+
+class _LoopTask(_Work[ResultT]):
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__()
+        self._loop = loop
+        self._task: asyncio.Task[ResultT] | None = None
+
+    def begin(self, work: Coroutine[Any, Any, ResultT]) -> None:
+        """Run the work as a task of the loop that this is called in."""
+        self._task = self._loop.create_task(work)
+        self._task.add_done_callback(self._finished)
+
+    def stop(self) -> None:
+        """Cancel the task."""
+        # Calls from one thread keep their order, so the task is there by then.
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self._task is not None:
+            self._task.cancel()
+
+    def _finished(self, task: asyncio.Task[ResultT]) -> None:
+        self.end(None if task.cancelled() or task.exception() else task.result())
+
+
+class HandlerLoop:
+    """One thread with an event loop that coroutines of handlers share."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name=f"{THREAD_NAME}-loop", daemon=True)
+
+    def start(self) -> None:
+        """Begin the thread."""
+        self._thread.start()
+
+    async def stop(self, timeout: float) -> None:
+        """Cancel what still runs and end the thread; gives up after `timeout` seconds."""
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        await asyncio.to_thread(self._thread.join, timeout)
+
+    def begin(self, work: Coroutine[Any, Any, ResultT]) -> Running[ResultT]:
+        """Run a coroutine that must not raise, with the caller's contextvars."""
+        task: _LoopTask[ResultT] = _LoopTask(self._loop)
+        self._loop.call_soon_threadsafe(task.begin, work)
+        return task
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+            self._loop.run_until_complete(_cancel_others())
+            self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        finally:
+            self._loop.close()
+
+
+async def _cancel_others() -> None:
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)

@@ -1,0 +1,102 @@
+"""Runs the Python handlers that this worker imported."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import ClassVar
+
+from perdure import Handler, HandlerContext
+from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
+from perdure_runtime.lifecycle import Component
+from perdure_runtime.tracing import current_traceparent
+
+from perdure_worker.executors.handler_threads import HandlerLoop, HandlerThreads, Running
+from perdure_worker.executors.invocation import Invocation
+from perdure_worker.executors.port import TryContext
+from perdure_worker.outcome import ErrorClass, Failed, Outcome
+
+STOP_SECONDS = 1.0
+"""How long handlers that were cancelled may take to clean up when the worker ends."""
+
+STOPPED = Failed(ErrorClass.RETRYABLE, "STOPPED", "the handler was stopped before its end")
+
+
+class TaskExecutor(Component):
+    """Calls handlers, each kind in its own place; starts and stops those places."""
+
+    keeps_deadline: ClassVar[bool] = False
+
+    def __init__(self, handlers: Mapping[str, Handler], threads: int) -> None:
+        super().__init__()
+        self._handlers = handlers
+        self._thread_count = threads
+        self._threads = HandlerThreads(threads)
+        self._loop: HandlerLoop | None = None
+
+    async def on_start(self) -> None:
+        """Begin the threads and the loop of the handlers."""
+        self._threads = HandlerThreads(self._thread_count)
+        self._threads.start()
+        self._loop = HandlerLoop()
+        self._loop.start()
+
+    async def on_stop(self) -> None:
+        """End the threads and the loop; a handler that hangs is left behind."""
+        self._threads.stop()
+        if self._loop is not None:
+            await self._loop.stop(STOP_SECONDS)
+
+    async def run(self, grant: StepGrant, context: TryContext) -> Outcome:
+        """Call the handler that the step names."""
+        handler = self._handlers.get(grant.handler)
+        if handler is None:
+            return self._unknown(grant.handler)
+        return await _until_ended(self._begin(Invocation(handler, _context(grant, context))))
+
+    def _begin(self, invocation: Invocation) -> Running[Outcome]:
+        if not invocation.handler.is_async:
+            return self._threads.begin(invocation.run)
+        if self._loop is None:
+            raise RuntimeError("the executor was not started")
+        return self._loop.begin(invocation.run_async())
+
+    def _unknown(self, name: str) -> Failed:
+        known = ", ".join(sorted(self._handlers)) or "none"
+        return Failed(
+            ErrorClass.RETRYABLE,
+            "HANDLER_UNKNOWN",
+            f"this worker has no handler {name!r}; it has: {known}. Start workers that import it "
+            "(PERDURE_WORKER_HANDLERS), or correct the name in the definition.",
+        )
+
+
+async def _until_ended(running: Running[Outcome]) -> Outcome:
+    try:
+        outcome = await asyncio.shield(running.ended)
+    except asyncio.CancelledError:
+        running.stop()
+        await asyncio.wait((running.ended,))
+        raise
+    return outcome or STOPPED
+
+
+def _context(grant: StepGrant, context: TryContext) -> HandlerContext:
+    lease = grant.lease
+    place = (lease.run_id, grant.scope, grant.node)
+    return HandlerContext(
+        run_id=lease.run_id,
+        workflow=grant.workflow,
+        workflow_version=grant.workflow_version,
+        node=grant.node,
+        scope=grant.scope,
+        step=lease.step,
+        attempt=grant.attempt,
+        key_prefix="/".join(part for part in place if part),
+        input_bytes=grant.input,
+        deadline=context.deadline,
+        cancelled=context.cancelled,
+        logger=logging.getLogger(f"perdure.handler.{grant.handler}"),
+        traceparent=current_traceparent() or grant.traceparent,
+    )

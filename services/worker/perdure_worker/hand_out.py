@@ -1,0 +1,44 @@
+"""A step that was handed to this worker, its durations turned into instants of this process."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import dataclass
+
+from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant, StepLease
+
+
+@dataclass(frozen=True, slots=True)
+class HandOut:
+    """`expires_at` and `deadline` lie on the monotonic clock and count from when the request that
+    was answered with the grant was sent (R7), so this process is never later than the database.
+    """
+
+    grant: StepGrant
+    expires_at: float
+    deadline: float | None
+
+    @property
+    def lease(self) -> StepLease:
+        """The acquisition."""
+        return self.grant.lease
+
+    @property
+    def has_effect(self) -> bool:
+        """Whether an outside effect was recorded in flight with the lease."""
+        return self.grant.HasField("effect")
+
+
+def hand_out(grant: StepGrant, sent_at: float) -> HandOut:
+    """Return the hand-out of a grant whose request was sent at `sent_at`."""
+    timeout = grant.timeout_ms / 1000
+    return HandOut(
+        grant,
+        expires_at=sent_at + grant.lease_ms / 1000,
+        deadline=sent_at + timeout if timeout else None,
+    )
+
+
+def new_lease_id() -> str:
+    """Return the id of an acquisition to come."""
+    return str(uuid.uuid4())

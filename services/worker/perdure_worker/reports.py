@@ -1,0 +1,105 @@
+"""Tells the coordinator how tries ended, in batches, and hands on the step an answer carries."""
+
+from __future__ import annotations
+
+import logging
+import random
+
+from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
+from perdure_runtime.backoff import Backoff
+from perdure_runtime.batching import Batcher
+from perdure_runtime.clock import Clock
+from perdure_runtime.errors import Aborted, PerdureError, Reason, ResourceExhausted
+from perdure_runtime.lifecycle import Component
+from perdure_runtime.logs import log, log_failure
+
+from perdure_worker.coordinator import MAX_ITEMS, NOT_NOW, Answered, Coordinator
+from perdure_worker.hand_out import HandOut, hand_out
+from perdure_worker.leases import Held
+from perdure_worker.outcome import Outcome, refused_report, to_report
+
+MAX_BATCH_BYTES = 3 * 1024 * 1024
+"""Most bytes of a batch of reports; a message of gRPC has 4 MiB at most (F091)."""
+
+AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=2.0)
+
+Answer = Answered[pb.ReportResultResult]
+
+_logger = logging.getLogger(__name__)
+
+
+class Reports(Component):
+    """Sends each result until it is answered, or until its lease is long gone."""
+
+    def __init__(self, coordinator: Coordinator, clock: Clock) -> None:
+        super().__init__()
+        self._clock = clock
+        self._batcher: Batcher[pb.ReportResultItem, Answer] = Batcher(
+            coordinator.report,
+            MAX_ITEMS,
+            weigh=pb.ReportResultItem.ByteSize,
+            max_weight=MAX_BATCH_BYTES,
+        )
+
+    async def on_start(self) -> None:
+        """Take reports."""
+        await self._batcher.start()
+
+    async def on_stop(self) -> None:
+        """Send what was taken (F065)."""
+        await self._batcher.stop()
+
+    async def report(self, held: Held, outcome: Outcome, next_lease_id: str) -> HandOut | None:
+        """Report how the try under `held` ended; return the next step if one came back.
+
+        An empty `next_lease_id` takes none. A result that the coordinator refuses for good is
+        reported as a failure without it, so that the step does not wait for what never comes.
+        """
+        item = to_report(held.lease, outcome, next_lease_id)
+        answer = await self._until_answered(item, held)
+        if isinstance(answer, Answered) and isinstance(answer.answer, PerdureError):
+            refusal = answer.answer
+            log_failure(_logger, "report.refused", refusal)
+            failure = refused_report(outcome, refusal.reason, refusal.message)
+            answer = await self._until_answered(to_report(held.lease, failure, ""), held)
+        return _next_of(answer)
+
+    async def _until_answered(self, item: pb.ReportResultItem, held: Held) -> Answer | None:
+        tries = 0
+        while self._clock.monotonic() < held.long_gone_at:
+            tries += 1
+            answer = await self._ask(item)
+            if not isinstance(answer, PerdureError):
+                return answer
+            if tries == 1:
+                log_failure(_logger, "report.delayed", answer)
+            await self._clock.sleep(AGAIN_BACKOFF.seconds(tries, random.random()))
+        log(_logger, "report.given_up", level=logging.ERROR, tries=tries)
+        return None
+
+    async def _ask(self, item: pb.ReportResultItem) -> Answer | PerdureError:
+        """Return a definite answer, else why there is none yet."""
+        try:
+            answered = await self._batcher.submit(item)
+        except NOT_NOW as trouble:
+            return trouble
+        if isinstance(answered.answer, ResourceExhausted):
+            # No report is that large, so it is the coordinator that has no room just now.
+            return answered.answer
+        if isinstance(answered.answer, PerdureError):
+            return answered
+        if answered.answer.status == pb.ITEM_STATUS_AGAIN:
+            return Aborted("the run is busy", reason=Reason.RETRY)
+        return answered
+
+
+def _next_of(answered: Answer | None) -> HandOut | None:
+    if answered is None:
+        return None
+    result = answered.answer
+    if isinstance(result, PerdureError):
+        log_failure(_logger, "report.refused", result)
+        return None
+    if result.status == pb.ITEM_STATUS_STALE:
+        log(_logger, "report.stale", level=logging.WARNING)
+    return hand_out(result.next, answered.sent_at) if result.HasField("next") else None

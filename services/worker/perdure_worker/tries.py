@@ -1,0 +1,165 @@
+"""One try of a step: the executor at work, and what can end it before its own end.
+
+It ends in one of four ways: the executor returns; the try's timeout passes; the lease is lost, and
+nothing is reported, except of an outside call, whose result settles its effect (protocol p4); or
+the worker shuts down and releases the step.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextlib import AbstractContextManager
+from dataclasses import replace
+
+from perdure_contracts.internal.v1 import dispatch_pb2
+from perdure_runtime.clock import Clock
+from perdure_runtime.logs import log
+from perdure_runtime.metrics import histogram
+from perdure_runtime.tracing import Span, span
+
+from perdure_worker.executors.port import Executor, TryContext
+from perdure_worker.hand_out import HandOut
+from perdure_worker.leases import Held, Stop
+from perdure_worker.outcome import (
+    Completed,
+    Effect,
+    ErrorClass,
+    Failed,
+    Outcome,
+    bounded,
+    timed_out,
+)
+
+LAST_WAIT_SECONDS = 1.0
+"""How long an executor may take to end when the worker itself is told to end at once."""
+
+SECONDS = histogram("worker_attempt_seconds", "How long tries took.", ("kind",))
+
+Ending = Outcome | Stop
+
+_logger = logging.getLogger(__name__)
+
+
+class RunningTry:
+    """A try that began when this object was made."""
+
+    def __init__(
+        self, executor: Executor, hand_out: HandOut, held: Held, max_output: int, clock: Clock
+    ) -> None:
+        self._executor = executor
+        self._hand_out = hand_out
+        self._held = held
+        self._max_output = max_output
+        self._clock = clock
+        self._work = asyncio.create_task(self._execute())
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether nothing of the try runs any more."""
+        return self._work.done()
+
+    async def ending(self) -> Ending:
+        """Wait until the try has ended or was told to; what still runs is asked to stop."""
+        ended = await self._first_ending()
+        if ended is Stop.LOST and self._hand_out.has_effect:
+            log(_logger, "step.lost", level=logging.WARNING, outside_call="goes on")
+            self._held.go_on()
+            ended = await self._first_ending()
+        self._ask_to_stop()
+        return ended
+
+    async def gone(self) -> None:
+        """Wait until nothing of the try runs any more."""
+        self._ask_to_stop()
+        try:
+            await asyncio.wait((self._work,))
+        except asyncio.CancelledError:
+            self._work.cancel()
+            await asyncio.wait((self._work,), timeout=LAST_WAIT_SECONDS)
+            raise
+
+    def _ask_to_stop(self) -> None:
+        if not self._work.done():
+            self._held.cancelled.set()
+            self._work.cancel()
+
+    async def _execute(self) -> Outcome:
+        context = TryContext(self._hand_out.deadline, self._held.cancelled)
+        began = self._clock.monotonic()
+        with process_span(self._hand_out) as process:
+            outcome = await self._executor.run(self._hand_out.grant, context)
+            process.set("perdure.outcome", name_of(outcome))
+        SECONDS.labels(kind_of(self._hand_out)).observe(self._clock.monotonic() - began)
+        return outcome
+
+    async def _first_ending(self) -> Ending:
+        await asyncio.wait(
+            (self._work, self._held.stopped),
+            timeout=self._seconds_left(),
+            return_when=asyncio.FIRST_COMPLETED,
+        )
+        if self._work.done():
+            return self._outcome()
+        if self._held.stopped.done():
+            return self._held.stopped.result()
+        return timed_out(self._hand_out.grant.timeout_ms / 1000, self._effect_if_cut())
+
+    def _seconds_left(self) -> float | None:
+        if self._hand_out.deadline is None or self._executor.keeps_deadline:
+            return None
+        return max(0.0, self._hand_out.deadline - self._clock.monotonic())
+
+    def _outcome(self) -> Outcome:
+        fault = None if self._work.cancelled() else self._work.exception()
+        if self._work.cancelled() or fault is not None:
+            return self._executor_fault(fault)
+        outcome = bounded(self._work.result(), self._max_output)
+        return outcome if self._hand_out.has_effect else replace(outcome, effect=Effect.NONE)
+
+    def _executor_fault(self, fault: BaseException | None) -> Failed:
+        log(_logger, "executor.failed", level=logging.ERROR, exc_info=fault)
+        message = f"the executor failed: {type(fault).__name__}: {fault}"
+        effect = self._effect_if_cut()
+        return Failed(ErrorClass.RETRYABLE, "EXECUTOR_FAULT", message, effect=effect)
+
+    def _effect_if_cut(self) -> Effect:
+        return Effect.UNKNOWN if self._hand_out.has_effect else Effect.NONE
+
+
+def process_span(hand_out: HandOut) -> AbstractContextManager[Span]:
+    """Open the span of a try, in the trace that the grant goes on."""
+    grant = hand_out.grant
+    return span(
+        "process",
+        parent=grant.traceparent,
+        kind="consumer",
+        attributes={
+            "perdure.org": grant.lease.org,
+            "perdure.run.id": grant.lease.run_id,
+            "perdure.step": grant.lease.step,
+            "perdure.fence": grant.lease.fence,
+            "perdure.node": grant.node,
+            "perdure.workflow": grant.workflow,
+            "perdure.queue": grant.queue,
+            "perdure.attempt": grant.attempt,
+        },
+    )
+
+
+def kind_of(hand_out: HandOut) -> str:
+    """Return the name of a step's kind, for metrics."""
+    return dispatch_pb2.StepKind.Name(hand_out.grant.kind).removeprefix("STEP_KIND_").lower()
+
+
+def name_of(ended: Ending) -> str:
+    """Return how a try ended in a word, for metrics and spans."""
+    match ended:
+        case Completed():
+            return "completed"
+        case Failed(code="TIMEOUT"):
+            return "timed_out"
+        case Failed():
+            return "failed"
+        case Stop():
+            return str(ended)

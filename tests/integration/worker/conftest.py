@@ -1,0 +1,26 @@
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from perdure_worker.config import WorkerConfig
+from redis.asyncio import Redis
+
+from tests.integration.worker.fake_engine import FakeEngine, Stage, engine_server
+
+
+@pytest.fixture
+async def stage(redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    engine = FakeEngine()
+    address = f"unix:{tmp_path / 'engine.sock'}"
+    server = engine_server(engine, address)
+    await server.start()
+    config = WorkerConfig(
+        redis_url=redis_url, coordinator_address=address, queues=("io:default",), slots=4, threads=2
+    )
+    redis = Redis.from_url(redis_url)
+    stage = Stage(engine, server, redis, config)
+    yield stage
+    for worker in stage.workers:
+        await worker.stop()
+    await redis.aclose()
+    await server.stop()
