@@ -95,7 +95,3 @@ SELECT r.org, r.run_id, NULL, r.status::text, 'running with no unfinished step a
         WHERE s.run_id = r.run_id AND s.status IN ('queued', 'running', 'backing_off', 'waiting', 'parked')
    )
    AND NOT EXISTS (SELECT FROM timers AS t WHERE t.run_id = r.run_id AND t.internal);
-
--- Makes this month and the next two, so that the first run has a partition on the first day.
-SELECT ensure_month((date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + n * interval '1 month')::date)
-  FROM generate_series(0, 2) AS n;

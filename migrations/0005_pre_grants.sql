@@ -19,3 +19,8 @@ ALTER FUNCTION ensure_month(date) SECURITY DEFINER SET search_path = public, pg_
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
 GRANT DELETE ON start_keys TO perdure_sweeper;
+
+-- This month and the next two, so that the first run has a partition on the first day. Made last, so that
+-- they are like every later month: rights are on the parents alone.
+SELECT ensure_month((date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + n * interval '1 month')::date)
+  FROM generate_series(0, 2) AS n;

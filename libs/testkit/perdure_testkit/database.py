@@ -13,6 +13,9 @@ from perdure_store.migration_files import bundled_migrations, read_migrations
 from perdure_store.pool import open_connection, open_pool
 
 APPLICATION_NAME = "perdure-test"
+EMPTY_TEMPLATE = "template0"
+"""What a database without any migration is cloned from."""
+
 ROLES = ("coordinator", "ingest", "relay", "timer", "sweeper")
 ROLE_PASSWORD = "perdure-test"
 """Of the services' roles; an embedded server does not ask for it."""

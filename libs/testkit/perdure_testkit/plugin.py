@@ -14,11 +14,10 @@ import pytest
 from perdure_stack.postgres import EmbeddedPostgres
 from perdure_stack.valkey import EmbeddedValkey
 
-from perdure_testkit.database import Database, temporary_database
+from perdure_testkit.database import EMPTY_TEMPLATE, Database, temporary_database
 from perdure_testkit.servers import TEST_SETTINGS, Servers, make_directory
 from perdure_testkit.session import TestSession, session_servers
 
-EMPTY_TEMPLATE = "template0"
 R10_MARKER = "breaks_r10"
 
 _session = pytest.StashKey[TestSession]()
