@@ -27,7 +27,8 @@ from perdure_runtime.fail_points import FailPointHit, Raise, Registry
 from perdure_runtime.lifecycle import Service
 from perdure_runtime.rpc import deadline
 from perdure_runtime.rpc.client import RpcClient, open_channel
-from perdure_runtime.rpc.interceptor import CallRules
+from perdure_runtime.rpc.errors import from_call_error
+from perdure_runtime.rpc.interceptor import DRAIN_RETRY_SECONDS, CallRules
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 
 SERVICE = "perdure.test.v1.EchoService"
@@ -257,10 +258,11 @@ async def test_a_draining_server_refuses_new_calls_and_finishes_old_ones(echo: E
     held = asyncio.create_task(echo.call("Hold"))
     await began.wait()
     await server.drain()
-    with pytest.raises(Unavailable) as raised:
-        await echo.call("Echo", timeout=0.2)
-    assert raised.value.reason is Reason.DRAINING
-    assert raised.value.retry_after is not None
+    with pytest.raises(grpc.aio.AioRpcError) as raised:
+        await echo.method(echo.client(), "Echo")(b"", timeout=5.0)
+    refused = from_call_error(raised.value)
+    assert (type(refused), refused.reason) == (Unavailable, Reason.DRAINING)
+    assert cast(Unavailable, refused).retry_after == DRAIN_RETRY_SECONDS
     assert await echo.call("Settle", b"x") == b"x"
     stopping = asyncio.create_task(server.stop())
     await asyncio.wait([stopping], timeout=0.05)
@@ -390,7 +392,7 @@ async def test_a_server_that_comes_late_is_reached_within_the_deadline(echo: Ech
 
 async def test_a_server_that_never_comes_is_unavailable(echo: Echo) -> None:
     with pytest.raises(Unavailable) as raised:
-        await echo.call("Echo", timeout=0.2)
+        await echo.call("Echo", timeout=0.5)
     assert raised.value.reason is Reason.PEER_UNAVAILABLE
 
 
