@@ -18,10 +18,14 @@ Path = tuple[str | int, ...]
 """Keys and indexes from the top of a payload to a value in it."""
 
 _STRING = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
-_ESCAPE = re.compile(rb"\\(?:u[dD][89a-fA-F][0-9a-fA-F]{2}|.)", re.DOTALL)
+_ESCAPE = re.compile(
+    rb"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    rb"|(?P<lone>u[dD][89a-fA-F][0-9a-fA-F]{2})|.)",
+    re.DOTALL,
+)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 _TOKEN = re.compile(rb'[\s]*(?:("(?:[^"\\]|\\.)*")|([{}\[\],:])|([^\s"{}\[\],:]+))', re.DOTALL)
-_PLACEHOLDER = rb"\ufffd"
+_REPLACEMENT = rb"\ufffd"
 
 _DEPTH_STEP = {ord("["): 1, ord("{"): 1, ord("]"): -1, ord("}"): -1}
 _NOT_BRACKETS = bytes(byte for byte in range(256) if byte not in _DEPTH_STEP)
@@ -51,7 +55,7 @@ def check_payload(data: bytes, field: str, max_bytes: int, max_depth: int) -> No
     if deeper_than(data, max_depth):
         raise _refusal(field, f"is nested deeper than {max_depth} levels")
     try:
-        _whole.decode(_without_surrogates(data))
+        _whole.decode(without_lone_surrogates(data))
     except msgspec.DecodeError as error:
         raise _refusal(field, f"is not a JSON document: {error}") from error
 
@@ -99,6 +103,16 @@ def with_members_added(data: bytes, members: Sequence[tuple[str, bytes]]) -> byt
     return data[:closing] + (b"" if is_empty else b",") + b",".join(written) + data[closing:]
 
 
+def without_lone_surrogates(data: bytes) -> bytes:
+    """Return JSON text whose escaped halves of surrogate pairs are U+FFFD, for strict readers.
+
+    For looking at only: what is kept and handed on is the payload itself.
+    """
+    if not _SURROGATE.search(data):
+        return data
+    return _ESCAPE.sub(lambda escape: _REPLACEMENT if escape["lone"] else escape[0], data)
+
+
 def _child(data: bytes, part: str | int) -> bytes | None:
     opening = data.lstrip()[:1]
     if isinstance(part, str):
@@ -108,13 +122,6 @@ def _child(data: bytes, part: str | int) -> bytes | None:
         return None
     elements = _elements.decode(data)
     return bytes(elements[part]) if part < len(elements) else None
-
-
-def _without_surrogates(data: bytes) -> bytes:
-    """Replace escaped surrogates, which the fast reader refuses when they stand alone."""
-    if not _SURROGATE.search(data):
-        return data
-    return _ESCAPE.sub(lambda match: _PLACEHOLDER if len(match[0]) > 2 else match[0], data)
 
 
 def _cut_by_tokens(data: bytes, path: Path) -> bytes | None:

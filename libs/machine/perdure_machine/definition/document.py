@@ -29,13 +29,24 @@ MAX_VALUES = 100_000
 """Most values in a document once its aliases are unfolded."""
 
 _INT = re.compile(r"[-+]?(0|[1-9][0-9]*)")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
+_EXPONENT = r"[eE][-+]?[0-9]+"
+_FRACTION = rf"\.[0-9]+({_EXPONENT})?"
+_FLOAT = re.compile(rf"[-+]?((0|[1-9][0-9]*)({_FRACTION}|{_EXPONENT})|{_FRACTION})")
 _WORDS: dict[str, Json] = {"": None, "~": None, "null": None, "true": True, "false": False}
 _MAX_DIGITS = 4_000
 
 
 def read_document(document: bytes, problems: Problems) -> Json:
     """Return the document's value; every problem is noted, and then the value is of no use."""
+    value = _read(document, problems)
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        problems.add((), "a text holds half of a surrogate pair")
+    return value
+
+
+def _read(document: bytes, problems: Problems) -> Json:
     if len(document) > MAX_BYTES:
         problems.add((), f"it holds {len(document)} bytes; at most {MAX_BYTES} are allowed")
         return None

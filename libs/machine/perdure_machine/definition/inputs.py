@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from decimal import Decimal
 from functools import lru_cache
 
 import jsonschema_rs
@@ -12,12 +13,20 @@ from perdure_machine.definition.model import Definition
 from perdure_machine.definition.problems import Problems, place
 from perdure_machine.definition.schema import compile_schema, violations
 from perdure_machine.expressions.values import Json
-from perdure_machine.payload import cut, deeper_than, with_member, with_members_added
+from perdure_machine.payload import (
+    cut,
+    deeper_than,
+    with_member,
+    with_members_added,
+    without_lone_surrogates,
+)
 
 MAX_DEPTH = 128
 """Deepest input that is given to the schema; the library cannot bear any depth."""
 
 _ROOT = "input"
+_MAX_DIGITS = 4_000
+_KEPT_DIGITS = 40
 _EMPTY = b"{}"
 
 
@@ -51,7 +60,9 @@ def input_with_defaults(definition: Definition, payload: bytes) -> bytes:
 
 
 def _check(schema: bytes, payload: bytes) -> None:
-    value: Json = json.loads(payload)
+    value: Json = json.loads(
+        without_lone_surrogates(payload), parse_float=Decimal, parse_int=_integer
+    )
     found = [
         FieldViolation(place((_ROOT, *path)), reason)
         for path, reason in violations(_validator(schema), value)
@@ -61,6 +72,13 @@ def _check(schema: bytes, payload: bytes) -> None:
             f"the input does not fit the workflow: {found[0].field}: {found[0].description}",
             violations=found,
         )
+
+
+def _integer(text: str) -> int | Decimal:
+    """Read an integer; of one too long for the library the first digits and the size will do."""
+    if len(text) <= _MAX_DIGITS:
+        return int(text)
+    return Decimal(f"{text[:_KEPT_DIGITS]}e{len(text) - _KEPT_DIGITS}")
 
 
 @lru_cache(maxsize=256)

@@ -13,6 +13,7 @@ from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_option
 from perdure_machine.expressions.branches import Branch, Top, branches
 from perdure_machine.expressions.costs import affordable
 from perdure_machine.expressions.errors import ExpressionInvalid
+from perdure_machine.expressions.loops import Place, looped_places
 from perdure_machine.expressions.reads import (
     INPUT,
     LATER_ROOTS,
@@ -66,6 +67,7 @@ class Program:
     plain: Read | None
     branches: Mapping[Top, Branch] = field(repr=False, compare=False)
     loops: bool
+    looped: frozenset[Place] = field(repr=False, compare=False)
     affordable: int
     compiled: cel.Expression = field(repr=False, compare=False)
 
@@ -94,6 +96,7 @@ def compile_program(source: str) -> Program:
         branches=branches(reads),
         plain=plain_read(tree, source),
         loops=depth > 0,
+        looped=looped_places(tree, source),
         affordable=most,
         compiled=compiled,
     )

@@ -10,6 +10,7 @@ from perdure_machine.expressions.compiler import ERROR_TYPE, Program
 from perdure_machine.expressions.durations import parse_duration
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
 from perdure_machine.expressions.expression import Choice, Computed, Expression, Reference
+from perdure_machine.expressions.loops import check_no_objects
 from perdure_machine.expressions.reads import Read
 from perdure_machine.expressions.scope import Scope
 from perdure_machine.expressions.template import (
@@ -108,11 +109,9 @@ def _piece(piece: bytes | Expression, scope: Scope) -> bytes:
     if isinstance(piece, bytes):
         return piece
     value = _value(piece, scope).strip()
-    return (
-        value[1:-1]
-        if value.startswith(b'"')
-        else value.replace(b"\\", b"\\\\").replace(b'"', b'\\"')
-    )
+    if value.startswith(b'"'):
+        return value[1:-1]
+    return json.dumps(value.decode(), ensure_ascii=False)[1:-1].encode()
 
 
 def _value(expression: Expression, scope: Scope) -> bytes:
@@ -144,6 +143,7 @@ def _chosen(reads: tuple[Read, ...], last: Expression | None, scope: Scope) -> b
 
 def _computed(program: Program, scope: Scope) -> object:
     variables = activation(program, scope)
+    check_no_objects(program.looped, variables, program.source)
     try:
         answer = program.compiled.eval(data=variables)
         value = answer.plain_value()

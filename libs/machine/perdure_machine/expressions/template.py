@@ -138,7 +138,4 @@ def _piece(piece: str | Embedded, path: Path, report: Report) -> bytes | Express
 
 
 def _dump(value: Json) -> bytes:
-    try:
-        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
-    except UnicodeEncodeError:  # half of a surrogate pair, which only an escape can carry
-        return json.dumps(value, separators=(",", ":")).encode()
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()

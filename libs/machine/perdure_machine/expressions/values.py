@@ -89,7 +89,7 @@ def _finite(number: float, source: str) -> float:
 
 
 def encode(value: object, source: str) -> bytes:
-    """Return CEL's answer as compact JSON; map keys come in CEL's order, which is sorted.
+    """Return CEL's answer as compact JSON; map keys come sorted, as CEL has no order.
 
     Timestamps become RFC 3339 text in UTC, durations seconds as in `"90s"`. Raises
     `ExpressionFailed` for what JSON has no form for.
@@ -106,7 +106,8 @@ def _plain(value: object, source: str) -> Json:
         case list():
             return [_plain(item, source) for item in value]
         case Mapping():
-            return {_key(key, source): _plain(item, source) for key, item in value.items()}
+            members = {_key(key, source): _plain(item, source) for key, item in value.items()}
+            return dict(sorted(members.items()))
         case datetime.datetime():
             return value.astimezone(datetime.UTC).isoformat().replace("+00:00", "Z")
         case datetime.timedelta():

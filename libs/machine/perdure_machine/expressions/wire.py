@@ -53,6 +53,7 @@ class Collection:
     """A list or map written out in the expression."""
 
     parts: tuple[Tree, ...]
+    is_map: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,14 +119,14 @@ def _call(data: bytes) -> Tree:
 
 
 def _list(data: bytes) -> Tree:
-    return Collection(tuple(_expr(_bytes(value)) for number, value in _fields(data) if number == 1))
+    parts = tuple(_expr(_bytes(value)) for number, value in _fields(data) if number == 1)
+    return Collection(parts, is_map=False)
 
 
 def _struct(data: bytes) -> Tree:
     entries = [dict(_fields(_bytes(value))) for number, value in _fields(data) if number == 2]
-    return Collection(
-        tuple(_expr(_bytes(entry[part])) for entry in entries for part in (3, 4) if part in entry)
-    )
+    parts = (entry[part] for entry in entries for part in (3, 4) if part in entry)
+    return Collection(tuple(_expr(_bytes(part)) for part in parts), is_map=True)
 
 
 def _comprehension(data: bytes) -> Tree:
