@@ -21,15 +21,11 @@ from perdure_machine.expressions.values import Json
 from perdure_runtime.errors import InvalidArgument
 
 RUN = RunFacts("r", "w", 1, "2026-01-02T03:04:05Z", "default", {})
-PIECES = st.sampled_from(
-    [
-        *["input", "nodes", "run", ".a", ".output", "[0]", ".?b", "[?'c']", "+", "==", "1", "'x'", "(", ")", "has(", "coalesce(", ",", "i", "?", ":", "{", "}"],
-        *['.map(i,', '.all(i,', '.filter(i,', '${', 'null', '//', '.orValue(', 'cel.bind(x,', 'x', 'size(', '"', '\\'],
-        *["optional.none()", "duration('1s')"],
-        " ",
-        "\n",
-    ]
-)
+FRAGMENTS = """
+input nodes run .a .output [0] .?b [?'c'] + == 1 'x' ( ) has( coalesce( , i ? : { } .map(i,
+.all(i, .filter(i, ${ null // .orValue( cel.bind(x, x size( " \\ optional.none() duration('1s')
+"""
+PIECES = st.sampled_from([*FRAGMENTS.split(), " ", "\n"])
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**66), 2**66) | st.text(max_size=3),
     lambda inner: (
