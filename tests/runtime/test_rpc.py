@@ -183,7 +183,9 @@ async def test_what_is_left_of_the_deadline_is_known_inside(echo: Echo) -> None:
         return str(deadline.remaining()).encode()
 
     await echo.serve({"Left": left}, rules=CallRules(default_limit=30.0))
-    assert 2.0 < float(await echo.call("Left", timeout=3.0)) <= 3.0
+    assert (
+        2.0 < float(await echo.call("Left", timeout=3.0)) <= 3.1
+    )  # gRPC rounds the time up as it sends it
     assert 29.0 < float(await echo.call("Left", timeout=300.0)) <= 30.0
 
 

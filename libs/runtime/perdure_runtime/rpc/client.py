@@ -97,15 +97,21 @@ class RpcClient:
         """
         left = deadline.remaining()
         allowed = timeout if left is None else min(timeout, left)
-        ends_at = asyncio.get_running_loop().time() + allowed
-        retrying = AsyncRetrying(
+        sending = _Sending(method, request, allowed, fail_point, tuple(metadata))
+        try:
+            return await sending.send()
+        except Unavailable:
+            # tenacity costs a tenth of a call, so only a call that failed pays for it.
+            return await self._retrying(sending.left(), fail_point)(sending.send_again)
+
+    def _retrying(self, left: float, fail_point: FailPoint) -> AsyncRetrying:
+        return AsyncRetrying(
             retry=retry_if_exception_type(Unavailable),
             wait=self._pause,
-            stop=stop_before_delay(allowed),
+            stop=stop_before_delay(left),
             before_sleep=_count_retry(fail_point.name),
             reraise=True,
         )
-        return await retrying(_Sending(method, request, ends_at, fail_point, tuple(metadata)))
 
     def _pause(self, state: RetryCallState) -> float:
         pause = self._retry.seconds(state.attempt_number, self._jitter())
@@ -121,30 +127,43 @@ class _Sending(Generic[Request, Response]):
         self,
         method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
         request: Request,
-        ends_at: float,
+        allowed: float,
         fail_point: FailPoint,
         metadata: tuple[tuple[str, str | bytes], ...],
     ) -> None:
         self._method = method
         self._request = request
-        self._ends_at = ends_at
+        self._ends_at = asyncio.get_running_loop().time() + allowed
         self._fail_point = fail_point
         self._metadata = metadata
         self._failed: Unavailable | None = None
+        self._is_counted = False
 
-    async def __call__(self) -> Response:
-        left = self._ends_at - asyncio.get_running_loop().time()
+    def left(self) -> float:
+        """Seconds until the deadline."""
+        return self._ends_at - asyncio.get_running_loop().time()
+
+    async def send(self) -> Response:
+        """Try once with all the time that is left."""
+        left = self.left()
         if left <= 0:
             raise self._failed or DeadlineExceeded(
                 "no time left to send", reason=Reason.DEADLINE_EXCEEDED
             )
         try:
-            return await self._send(left)
+            return await self._try(left)
         except Unavailable as error:
             self._failed = error
             raise
 
-    async def _send(self, left: float) -> Response:
+    async def send_again(self) -> Response:
+        """Raise the failure of the first try, so that it is counted and waited for, then send."""
+        if self._failed is not None and not self._is_counted:
+            self._is_counted = True
+            raise self._failed
+        return await self.send()
+
+    async def _try(self, left: float) -> Response:
         try:
             async with self._fail_point.around():
                 return await self._method(self._request, timeout=left, metadata=self._metadata)
