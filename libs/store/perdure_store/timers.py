@@ -1,8 +1,10 @@
-"""Timers whose delivery failed, and timers of runs that are no more (protocol p5)."""
+"""Timers: the near ones, those whose delivery failed, those of runs that are no more (p5)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from uuid import UUID
 
 from perdure_runtime import fail_points
 
@@ -22,3 +24,31 @@ async def put_off(connection: Connection, timer_ids: Sequence[int]) -> None:
 async def drop_orphans(connection: Connection, timer_ids: Sequence[int]) -> None:
     """Delete those of the timers that belong to no run."""
     await write(connection, COMMIT_DROP_ORPHANS, sql("timers.drop_orphans"), timer_ids)
+
+
+@dataclass(frozen=True, slots=True)
+class NearTimer:
+    """A timer that is due in `remaining` seconds, or was due if that is 0 or less."""
+
+    timer_id: int
+    org: str
+    run_id: UUID
+    remaining: float
+
+
+async def near_timers(
+    connection: Connection,
+    *,
+    internal: bool,
+    after_org: str,
+    horizon: float,
+    orgs: int,
+    per_org: int,
+) -> list[NearTimer]:
+    """Return what is due within `horizon` seconds, fairly over orgs.
+
+    At most `orgs` orgs, in the order of their names after `after_org`, give their soonest `per_org`
+    timers each; `internal` picks events that runs sent themselves instead of ordinary timers.
+    """
+    rows = await connection.fetch(sql("timers.near"), internal, after_org, horizon, orgs, per_org)
+    return [NearTimer(r["timer_id"], r["org"], r["run_id"], r["remaining"]) for r in rows]

@@ -22,12 +22,11 @@ from perdure_store.apply.applier import Applier
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.run_ids import RunIds
 from perdure_store.apply.starter import Starter, StartOutcome, StartRequest
+from perdure_store.closing import Closing, schema_check
 from perdure_store.held import HeldConnection
 from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
-from perdure_store.schema_version import schema_ready
 
-from perdure_coordinator.closing import Closing
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.servicers import Control, Coordinator
@@ -80,7 +79,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
         partial(_renew, spare), MAX_RENEWALS
     )
-    process.ops.add_check("schema", partial(_schema, spare))
+    process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",
         partial(_refresh, catalogue, spare),
@@ -118,9 +117,3 @@ async def _refresh(catalogue: Catalogue, spare: asyncpg.Pool) -> Pass:
     async with acquire(spare) as connection:
         await catalogue.refresh(connection)
     return Pass()
-
-
-async def _schema(spare: asyncpg.Pool) -> str:
-    async with acquire(spare) as connection:
-        await schema_ready(connection)
-    return ""

@@ -36,9 +36,7 @@ class Applier:
     what was written, after the commit (R2).
     """
 
-    def __init__(
-        self, catalogue: Catalogue, *, retention: float, committed: Committed
-    ) -> None:
+    def __init__(self, catalogue: Catalogue, *, retention: float, committed: Committed) -> None:
         self._catalogue = catalogue
         self._retention = retention
         self._committed = committed

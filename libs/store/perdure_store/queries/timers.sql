@@ -13,3 +13,28 @@ UPDATE timers
 -- Deletes timers of runs that are no more.
 DELETE FROM timers AS t
  WHERE t.timer_id = ANY ($1::bigint[]) AND NOT EXISTS (SELECT FROM runs AS r WHERE r.run_id = t.run_id)
+
+-- name: near
+-- Timers due within $3 seconds: of at most $4 orgs after the org $2, the soonest $5 of each. $1: internal events.
+WITH RECURSIVE orgs AS (
+    SELECT * FROM (SELECT org FROM timers WHERE internal = $1 AND org > $2 ORDER BY org LIMIT 1) AS first
+    UNION ALL
+    SELECT (SELECT t.org FROM timers AS t WHERE t.internal = $1 AND t.org > o.org ORDER BY t.org LIMIT 1)
+      FROM orgs AS o WHERE o.org IS NOT NULL
+), soon AS (
+    SELECT o.org FROM orgs AS o
+     WHERE EXISTS (
+         SELECT FROM timers AS t
+          WHERE t.internal = $1 AND t.org = o.org AND t.next_try <= clock_timestamp() + $3::float8 * interval '1 s'
+     )
+     ORDER BY o.org LIMIT $4
+)
+SELECT t.timer_id, t.org, t.run_id, t.remaining
+  FROM soon
+ CROSS JOIN LATERAL (
+     SELECT timer_id, org, run_id, extract(epoch FROM next_try - clock_timestamp())::float8 AS remaining
+       FROM timers
+      WHERE internal = $1 AND org = soon.org AND next_try <= clock_timestamp() + $3::float8 * interval '1 s'
+      ORDER BY next_try LIMIT $5
+ ) AS t
+ ORDER BY t.org, t.remaining

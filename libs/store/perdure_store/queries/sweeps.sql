@@ -1,0 +1,44 @@
+-- What stopped moving, found in bounded pages; and the upkeep of partitions and keys.
+
+-- name: expired_leases
+-- The next $4 leases that ran out, after ($1, $2, $3), of lanes whose lease is shorter than $5 seconds.
+SELECT s.org, s.run_id, s.step, s.fence, s.lease_id, s.lease_expires_at,
+       coalesce(s.lease_expires_at >= s.try_expires_at, false) AS timed_out
+  FROM steps AS s JOIN lanes AS l ON l.lane = s.lane
+ WHERE s.status = 'running' AND s.lease_expires_at <= clock_timestamp()
+   AND (s.lease_expires_at, s.run_id, s.step) > ($1::timestamptz, $2::uuid, $3::integer)
+   AND l.lease_ms <= $5::float8 * 1000
+ ORDER BY s.lease_expires_at, s.run_id, s.step LIMIT $4
+
+-- name: old_runs
+-- Runs past their age limit, the oldest first.
+SELECT org, run_id FROM runs WHERE status = 'running' AND age_at <= clock_timestamp() ORDER BY age_at LIMIT $1
+
+-- name: unfinished_page
+-- The last of the next $2 unfinished runs after $1; null where there are none.
+SELECT max(run_id::text)::uuid AS last, count(*) AS runs
+  FROM (SELECT run_id FROM runs WHERE status = 'running' AND run_id > $1 ORDER BY run_id LIMIT $2) AS page
+
+-- name: no_way_forward
+-- What has no way forward among the runs after $1 up to $2 (R10).
+SELECT org, run_id, step, status, missing FROM no_way_forward WHERE run_id > $1 AND run_id <= $2
+
+-- name: ensure_months
+-- Makes the partitions of this month and the next two; counts those made now.
+SELECT count(*) FILTER (WHERE ensure_month(
+           (date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + n * interval '1 month')::date
+       )) AS made
+  FROM generate_series(0, 2) AS n
+
+-- name: head_room
+-- Seconds from now until the end of the last month there are partitions for.
+SELECT extract(epoch FROM (max(month) + interval '1 month')::timestamp AT TIME ZONE 'UTC' - clock_timestamp())::float8
+  FROM months
+
+-- name: drop_start_keys
+-- Deletes at most $1 start keys whose retention is over.
+WITH over AS (
+    SELECT org, start_key FROM start_keys WHERE expires_at < clock_timestamp()
+     ORDER BY org, start_key LIMIT $1 FOR UPDATE SKIP LOCKED
+)
+DELETE FROM start_keys AS k USING over WHERE k.org = over.org AND k.start_key = over.start_key RETURNING k.org

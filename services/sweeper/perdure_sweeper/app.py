@@ -1,0 +1,58 @@
+"""Puts the sweeper together."""
+
+from __future__ import annotations
+
+from perdure_runtime.election import Election, ElectionSettings
+from perdure_runtime.identity import process_name
+from perdure_runtime.lifecycle import Group, Service
+from perdure_runtime.loop import Loop, LoopSettings
+from perdure_runtime.process import Process
+from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_store.closing import Closing, schema_check
+from perdure_store.leaders import PostgresLeaseStore
+from perdure_store.pool import open_pool
+
+from perdure_sweeper.audit import Audit
+from perdure_sweeper.config import SweeperConfig
+from perdure_sweeper.expiry import Expiry
+from perdure_sweeper.upkeep import Upkeep
+
+APPLICATION_NAME = "perdure-sweeper"
+SERVICE = "/perdure.internal.v1.CoordinatorService"
+UNTRACED = frozenset({f"{SERVICE}/ExpireLeases", f"{SERVICE}/ExpireRuns"})
+
+
+async def build(config: SweeperConfig, process: Process) -> Service:
+    """Return the service, to be started."""
+    pool = await open_pool(config.database_url, size=4, application_name=APPLICATION_NAME)
+    process.ops.add_check("schema", schema_check(pool))
+    client = RpcClient(open_channel(config.coordinator_address, untraced=UNTRACED))
+    lease = config.sweeper_lease
+    election = Election(
+        "sweeper",
+        process_name(),
+        PostgresLeaseStore(pool),
+        ElectionSettings(ttl=lease, renew_every=lease * 0.3, margin=lease * 0.1),
+    )
+    leadership = election.leadership
+    expiry = Expiry(pool, client, leadership, process.clock)
+    loops = [
+        Loop("sweeper.expiry", expiry.run_once, LoopSettings(config.sweeper_interval)),
+        Loop(
+            "sweeper.audit",
+            Audit(pool, leadership).run_once,
+            LoopSettings(config.sweeper_audit_interval),
+        ),
+        Loop(
+            "sweeper.upkeep",
+            Upkeep(pool, leadership).run_once,
+            LoopSettings(config.sweeper_upkeep_interval),
+        ),
+    ]
+
+    def wake(_leads: bool) -> None:
+        for loop in loops:
+            loop.wake()
+
+    leadership.on_change(wake)
+    return Group([Closing(pool), client, election, *loops])

@@ -1,0 +1,116 @@
+"""Leases and runs whose time is over, sent to the coordinator as events (protocol p3)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import asyncpg
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    ITEM_STATUS_APPLIED,
+    ExpireLeasesRequest,
+    ExpireLeasesResponse,
+    ExpireRunsRequest,
+    ExpireRunsResponse,
+    RunRef,
+)
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    ExpiredLease as ExpiredLeaseMessage,
+)
+from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
+from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
+from perdure_runtime import fail_points
+from perdure_runtime.clock import Clock
+from perdure_runtime.election import Leadership
+from perdure_runtime.loop import Pass
+from perdure_runtime.rpc.client import RpcClient
+from perdure_store.pool import acquire
+from perdure_store.sweeps import ExpiredLease, OldRun, expired_leases, old_runs
+
+EXPIRE_LEASES = fail_points.declare("sweeper.expire_leases")
+EXPIRE_RUNS = fail_points.declare("sweeper.expire_runs")
+
+CALL_SECONDS = 5.0
+PAGE = 500
+
+
+class Expiry:
+    """Takes away what ran out, while this process leads.
+
+    After a time in which holders could not renew (this process began or failed, the database or the
+    coordinator was away) nothing is taken for one lease length, so that an outage charges no losses
+    to innocents. Each pass calls the coordinator, also with nothing, to know that it is there.
+    """
+
+    def __init__(
+        self, pool: asyncpg.Pool, client: RpcClient, leadership: Leadership, clock: Clock
+    ) -> None:
+        self._pool = pool
+        self._client = client
+        self._stub = CoordinatorServiceStub(client.channel)
+        self._leadership = leadership
+        self._clock = clock
+        self._well_since: float | None = None
+
+    async def run_once(self) -> Pass:
+        """Look at every lease and run whose time is over, page by page."""
+        well_since, self._well_since = self._well_since, None
+        if not self._leadership.is_leader:
+            return Pass()
+        now = self._clock.monotonic()
+        well_since = now if well_since is None else well_since
+        expired = await self._expire_leases(now - well_since)
+        old = await self._expire_runs()
+        self._well_since = well_since
+        return Pass({"expired_leases": expired, "old_runs": old})
+
+    async def _expire_leases(self, well_for: float) -> int:
+        applied = await self._send_leases([])
+        async for page in self._pages(well_for):
+            applied += await self._send_leases(page)
+        return applied
+
+    async def _pages(self, well_for: float) -> AsyncIterator[list[ExpiredLease]]:
+        page: list[ExpiredLease] = []
+        while True:
+            async with acquire(self._pool) as connection:
+                last = page[-1] if page else None
+                page = await expired_leases(connection, last, limit=PAGE, well_for=well_for)
+            if page:
+                yield page
+            if len(page) < PAGE:
+                return
+
+    async def _send_leases(self, leases: Sequence[ExpiredLease]) -> int:
+        request = ExpireLeasesRequest(leases=map(_lease_message, leases))
+        answer: ExpireLeasesResponse = await self._client.call(
+            self._stub.ExpireLeases, request, timeout=CALL_SECONDS, fail_point=EXPIRE_LEASES
+        )
+        return sum(status == ITEM_STATUS_APPLIED for status in answer.results)
+
+    async def _expire_runs(self) -> int:
+        async with acquire(self._pool) as connection:
+            runs = await old_runs(connection, limit=PAGE)
+        if not runs:
+            return 0
+        answer: ExpireRunsResponse = await self._client.call(
+            self._stub.ExpireRuns,
+            ExpireRunsRequest(runs=map(_run_message, runs)),
+            timeout=CALL_SECONDS,
+            fail_point=EXPIRE_RUNS,
+        )
+        return sum(status == ITEM_STATUS_APPLIED for status in answer.results)
+
+
+def _lease_message(expired: ExpiredLease) -> ExpiredLeaseMessage:
+    lease = StepLease(
+        org=expired.org,
+        run_id=str(expired.run_id),
+        step=expired.step,
+        fence=expired.fence,
+        lease_id=str(expired.lease_id),
+    )
+    return ExpiredLeaseMessage(lease=lease, timed_out=expired.timed_out)
+
+
+def _run_message(run: OldRun) -> RunRef:
+    return RunRef(org=run.org, run_id=str(run.run_id))
