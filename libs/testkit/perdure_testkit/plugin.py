@@ -16,7 +16,7 @@ from perdure_stack.valkey import EmbeddedValkey
 
 from perdure_testkit.database import EMPTY_TEMPLATE, Database, temporary_database
 from perdure_testkit.servers import TEST_SETTINGS, Servers, make_directory
-from perdure_testkit.session import TestSession, session_servers
+from perdure_testkit.session import TestSession, session_directory, session_servers
 
 R10_MARKER = "breaks_r10"
 
@@ -96,7 +96,7 @@ def worker_number(request: pytest.FixtureRequest) -> int:
 @pytest.fixture
 def own_directory() -> Iterator[Path]:
     """A directory in which a server of the test's own can live."""
-    directory = make_directory("perdure-own-")
+    directory = make_directory("own-", session_directory())
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -52,8 +52,8 @@ def fast_root() -> Path:
     return open_temporary_root(server_account())
 
 
-def make_directory(prefix: str) -> Path:
-    """Make a directory of the fast root in which a server of any account can live."""
-    path = Path(tempfile.mkdtemp(prefix=prefix, dir=fast_root()))
+def make_directory(prefix: str, parent: Path | None = None) -> Path:
+    """Make a directory, of the fast root by default, in which a server of any account can live."""
+    path = Path(tempfile.mkdtemp(prefix=prefix, dir=parent or fast_root()))
     path.chmod(0o755)
     return path

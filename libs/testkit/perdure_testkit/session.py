@@ -7,6 +7,7 @@ where they are. The keeper stops them when the FIFO ends: when the session is ov
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import shutil
@@ -17,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from perdure_testkit.servers import Servers, make_directory
+from perdure_testkit.servers import Servers, fast_root, make_directory
 
 VARIABLE = "PERDURE_TEST_SESSION"
 PREFIX = "perdure-test-"
@@ -45,6 +46,7 @@ class TestSession:
     __test__ = False
 
     def __init__(self) -> None:
+        _remove_dead_sessions(fast_root())
         self._files = SessionFiles(make_directory(PREFIX))
         os.mkfifo(self._files.lifeline)
         # Opened for both so that it does not wait for a reader; programs started later lack it.
@@ -61,12 +63,17 @@ class TestSession:
         shutil.rmtree(self._files.directory, ignore_errors=True)
 
 
+def session_directory() -> Path:
+    """Return the directory of the session, in which a server of any account can live."""
+    return Path(os.environ[VARIABLE])
+
+
 def session_servers() -> Servers:
     """Return the session's servers, started if this process is the first to ask.
 
     RuntimeError, with the keeper's log, when they do not start.
     """
-    files = SessionFiles(Path(os.environ[VARIABLE]))
+    files = SessionFiles(session_directory())
     with _locked(files.start_lock):
         if not files.servers.exists():
             _start_keeper(files)
@@ -93,6 +100,17 @@ def _locked(path: Path) -> Iterator[None]:
     with path.open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def _remove_dead_sessions(root: Path) -> None:
+    """Remove what sessions left that were killed before they could."""
+    for directory in root.glob(f"{PREFIX}*"):
+        try:
+            # Refused when neither the session's first process nor its keeper has the FIFO open.
+            os.close(os.open(directory / "lifeline", os.O_WRONLY | os.O_NONBLOCK))
+        except OSError as error:
+            if error.errno == errno.ENXIO:
+                shutil.rmtree(directory, ignore_errors=True)
 
 
 def _is_held(path: Path) -> bool:
