@@ -1,0 +1,39 @@
+"""What the chart sets is what the services read: a variable that none reads is refused at start."""
+
+from collections.abc import Callable
+
+import pytest
+from perdure_runtime.config import load, registered
+from perdure_runtime.config_groups import ServiceConfig
+
+from tools.render_chart import Manifest
+
+Chart = Callable[..., list[Manifest]]
+SECRETS = {
+    "PERDURE_DATABASE_URL": "postgresql://role@host/perdure",
+    "PERDURE_DATABASE_DIRECT_URL": "postgresql://role@host/perdure",
+    "PERDURE_REDIS_URL": "redis://host",
+    "PERDURE_PAGE_TOKEN_KEY": "0123456789abcdef",
+}
+SERVICES = ("ingest", "coordinator", "relay", "worker", "timer", "sweeper")
+
+
+@pytest.mark.parametrize("values", ["minimal", "autoscaled"])
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_service_starts_with_what_the_chart_sets(chart: Chart, service: str, values: str) -> None:
+    deployment = next(
+        manifest
+        for manifest in chart(values=values)
+        if manifest["kind"] == "Deployment" and manifest["metadata"]["name"].endswith(service)
+    )
+    container = deployment["spec"]["template"]["spec"]["containers"][0]
+    environment = {
+        entry["name"]: entry.get("value", SECRETS.get(entry["name"])) for entry in container["env"]
+    }
+    config = load(registered()[service], environment, known=())
+    assert isinstance(config, ServiceConfig)
+    ports = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert config.ops_port == ports["ops"]
+    assert getattr(config, "grpc_port", None) == ports.get("grpc")
+    assert config.host == "0.0.0.0"
+    assert config.drain_seconds > 0
