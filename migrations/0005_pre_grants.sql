@@ -18,7 +18,7 @@ GRANT INSERT, UPDATE, DELETE ON leaders TO perdure_relay, perdure_timer, perdure
 ALTER FUNCTION ensure_month(date) SECURITY DEFINER SET search_path = public, pg_temp;
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
-GRANT DELETE ON start_keys TO perdure_sweeper;
+GRANT DELETE, UPDATE (expires_at) ON start_keys TO perdure_sweeper; -- UPDATE only to lock rows before deleting them
 
 -- This month and the next two, so that the first run has a partition on the first day. Made last, so that
 -- they are like every later month: rights are on the parents alone.

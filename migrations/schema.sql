@@ -1,5 +1,4 @@
--- The whole schema, generated from a migrated database by `python -m tools.write_schema`;
--- edit the migrations instead.
+-- The whole schema, generated from a migrated database by `make schema`; edit the migrations instead.
 -- Roles are made by 0001_pre_roles.sql, partitions by ensure_month.
 
 SET check_function_bodies = off;
@@ -442,6 +441,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON timers TO perdure_coordinator;
 GRANT SELECT ON timers TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
+GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
 
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;

@@ -27,7 +27,7 @@ async def test_the_schema_file_makes_what_the_migrations_make(
 
         by_file, by_migrations = await schema_facts(written), await schema_facts(migrated)
 
-    hint = "run `python -m tools.write_schema` after a change of the migrations"
+    hint = "run `make schema` after a change of the migrations"
     assert sorted(by_file - by_migrations) == [], hint
     assert sorted(by_migrations - by_file) == [], hint
 

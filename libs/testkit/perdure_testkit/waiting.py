@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import TypeVar, cast
+from typing import TypeVar, overload
 
 import asyncpg
 
@@ -29,12 +29,21 @@ SELECT pid FROM blocked
 """
 
 
+@overload
 async def eventually(
-    predicate: Callable[[], T | Awaitable[T]],
-    *,
-    within: float = PATIENCE,
-    what: str = "",
-) -> T:
+    predicate: Callable[[], Awaitable[T]], *, within: float = PATIENCE, what: str = ""
+) -> T: ...
+
+
+@overload
+async def eventually(
+    predicate: Callable[[], T], *, within: float = PATIENCE, what: str = ""
+) -> T: ...
+
+
+async def eventually(
+    predicate: Callable[[], object], *, within: float = PATIENCE, what: str = ""
+) -> object:
     """Return the first truthy value of `predicate`, which may be async.
 
     Only for what another process does; inside the test's own process await the event itself.
@@ -47,7 +56,7 @@ async def eventually(
         if inspect.isawaitable(value):
             value = await value
         if value:
-            return cast(T, value)
+            return value
         if loop.time() > deadline:
             awaited = what or getattr(predicate, "__name__", "the condition")
             raise AssertionError(f"{awaited}: still {value!r} after {within:g} s")
