@@ -1,0 +1,78 @@
+"""The reference page is what the schema says, and each example in it is a definition."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from perdure_machine.definition import parse
+from perdure_machine.definition.reference import page
+from perdure_machine.definition.schema import schema_text
+
+PAGE = Path(__file__).parents[3] / "docs" / "reference" / "definition.md"
+SCHEMA: dict[str, Any] = json.loads(schema_text())
+LANES = frozenset({"io", "slow"})
+BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft")}
+KINDS = ("task", "http", "wait", "transform")
+
+
+def document(node: dict[str, Any], **members: Any) -> dict[str, Any]:
+    node = {"needs": list(BEFORE), **node}
+    return {"name": "w", "nodes": {**BEFORE, "this": node}, **members}
+
+
+def examples() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each example of the schema inside the least document that holds it."""
+    yield "whole", SCHEMA["examples"][0]
+    definitions = SCHEMA["$defs"]
+    for name, value in each(SCHEMA["properties"]):
+        yield name, document({"wait": 1}, **{name: value})
+    for name, value in each(definitions["node"]["properties"]):
+        yield f"node.{name}", document({"task": {"handler": "h"}, name: value})
+    for kind in KINDS:
+        for value in definitions[kind]["examples"]:
+            yield kind, document({kind: value})
+    for kind, least in (("task", {"handler": "h"}), ("http", {"url": "u"})):
+        for name, value in each(definitions[kind]["properties"]):
+            yield f"{kind}.{name}", document({kind: {**least, name: value}})
+    for name, value in each(definitions["retry_rule"]["properties"]):
+        yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
+
+
+def each(properties: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, member in properties.items():
+        for value in member.get("examples", ()):
+            yield name, value
+
+
+EXAMPLES = list(examples())
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+def test_every_construct_has_an_example_that_parses(name: str, example: dict[str, Any]) -> None:
+    assert parse(json.dumps(example).encode(), known_lanes=LANES).warnings == ()
+
+
+def test_no_construct_lacks_an_example_or_a_description() -> None:
+    places = [SCHEMA, *(SCHEMA["$defs"][name] for name in ("node", "task", "http", "retry_rule"))]
+    for place in places:
+        for name, member in place["properties"].items():
+            described = member if "$ref" not in member else {**SCHEMA["$defs"], **member}
+            assert name in (*KINDS, "nodes") or described["examples"], name
+            assert name in KINDS or described["description"], name
+
+
+def test_the_yaml_on_the_page_is_read_as_the_schema_has_it() -> None:
+    whole = re.search(r"```yaml\n(.*?)```", page(), re.DOTALL)
+    assert whole is not None
+    written = parse(whole[1].encode(), known_lanes=LANES)
+    assert written == parse(json.dumps(SCHEMA["examples"][0]).encode(), known_lanes=LANES)
+
+
+def test_the_page_is_up_to_date() -> None:
+    hint = "run: python -m perdure_machine.definition.reference > docs/reference/definition.md"
+    assert PAGE.read_text() == page(), hint
