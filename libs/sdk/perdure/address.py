@@ -32,5 +32,5 @@ def _read_address(file: Path) -> str | None:
         content = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
-    address = content.get("address") if isinstance(content, dict) else None
+    address = content.get("ingest_address") if isinstance(content, dict) else None
     return address if isinstance(address, str) else None

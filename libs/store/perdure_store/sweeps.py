@@ -58,8 +58,8 @@ async def expired_leases(
 ) -> list[ExpiredLease]:
     """Return the next leases that ran out, after `after`, so that skipped ones hide none (F057).
 
-    Only lanes whose lease is no longer than `well_for` seconds are looked at: in that time every
-    holder had the chance to renew.
+    For `well_for` seconds holders could renew. Only leases that could be renewed for a whole lease
+    length, or that were taken within that time, are looked at.
     """
     rows = await connection.fetch(
         sql("sweeps.expired_leases"),

@@ -61,19 +61,17 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     """Return the service, to be started."""
     spare = await open_pool(
         config.database_url,
-        size=config.coordinator_spare_connections,
+        size=config.spare_connections,
         application_name="perdure-coordinator-spare",
     )
     catalogue, run_ids = Catalogue(), RunIds()
     async with acquire(spare) as connection:
         await run_ids.synchronise(connection)
     wake_ups = WakeUps(config.direct_url)
-    retention = config.coordinator_start_key_retention
+    retention = config.start_key_retention
     applier = Applier(catalogue, retention=retention, committed=wake_ups.committed)
     starter = Starter(catalogue, run_ids, retention=retention, committed=wake_ups.committed)
-    committers = Committers(
-        applier, config.database_url, spare, count=config.coordinator_committers
-    )
+    committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
     renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
@@ -83,7 +81,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     lanes = Loop(
         "coordinator.lanes",
         partial(_refresh, catalogue, spare),
-        LoopSettings(interval=config.coordinator_lane_refresh),
+        LoopSettings(interval=config.lane_refresh),
     )
     server = RpcServer(
         {

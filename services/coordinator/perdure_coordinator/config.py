@@ -19,22 +19,22 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
     ops_port: int = setting(
         7419, min=0, max=65535, help="Port of /livez, /readyz and /metrics; 0 takes a free one."
     )
-    coordinator_committers: int = setting(
+    committers: int = setting(
         4, min=1, max=64, help="Transactions in flight at once; a run belongs to one of them."
     )
-    coordinator_spare_connections: int = setting(
+    spare_connections: int = setting(
         8,
         min=1,
         max=256,
         unit="connections",
         help="For renewals, starts, publishing, and runs that somebody else holds.",
     )
-    coordinator_start_key_retention: float = setting(
+    start_key_retention: float = setting(
         7 * 86_400.0,
         min=0.0,
         unit="seconds",
         help="How long a start key outlives the end of its run.",
     )
-    coordinator_lane_refresh: float = setting(
+    lane_refresh: float = setting(
         5.0, min=0.1, max=3600.0, unit="seconds", help="How old a known setting of a lane may be."
     )

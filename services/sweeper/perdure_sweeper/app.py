@@ -27,7 +27,7 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     pool = await open_pool(config.database_url, size=4, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
     client = RpcClient(open_channel(config.coordinator_address, untraced=UNTRACED))
-    lease = config.sweeper_lease
+    lease = config.lease
     election = Election(
         "sweeper",
         process_name(),
@@ -37,16 +37,16 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     leadership = election.leadership
     expiry = Expiry(pool, client, leadership, process.clock)
     loops = [
-        Loop("sweeper.expiry", expiry.run_once, LoopSettings(config.sweeper_interval)),
+        Loop("sweeper.expiry", expiry.run_once, LoopSettings(config.interval)),
         Loop(
             "sweeper.audit",
             Audit(pool, leadership).run_once,
-            LoopSettings(config.sweeper_audit_interval),
+            LoopSettings(config.audit_interval),
         ),
         Loop(
             "sweeper.upkeep",
             Upkeep(pool, leadership).run_once,
-            LoopSettings(config.sweeper_upkeep_interval),
+            LoopSettings(config.upkeep_interval),
         ),
     ]
 

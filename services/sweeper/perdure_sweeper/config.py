@@ -21,28 +21,28 @@ class SweeperConfig(ServiceConfig, DatabaseConfig):
     coordinator_address: str = setting(
         "127.0.0.1:7410", help="Address of the coordinator's gRPC port."
     )
-    sweeper_interval: float = setting(
+    interval: float = setting(
         1.0,
         min=0.05,
         max=60.0,
         unit="seconds",
         help="Time between looks for leases and runs whose time is over.",
     )
-    sweeper_audit_interval: float = setting(
+    audit_interval: float = setting(
         10.0,
         min=0.05,
         max=3600.0,
         unit="seconds",
         help="Time between full checks that every unfinished step has a way forward.",
     )
-    sweeper_upkeep_interval: float = setting(
+    upkeep_interval: float = setting(
         600.0,
         min=1.0,
         max=86_400.0,
         unit="seconds",
         help="Time between making months ahead and deleting start keys that are over.",
     )
-    sweeper_lease: float = setting(
+    lease: float = setting(
         10.0,
         min=0.5,
         max=300.0,

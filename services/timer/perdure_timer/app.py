@@ -27,7 +27,7 @@ async def build(config: TimerConfig, process: Process) -> Service:
     pool = await open_pool(config.database_url, size=4, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
     client = RpcClient(open_channel(config.coordinator_address, untraced=UNTRACED))
-    lease = config.timer_lease
+    lease = config.lease
     election = Election(
         "timer",
         process_name(),
@@ -64,9 +64,9 @@ def _loop(
         client,
         election.leadership,
         internal=internal,
-        horizon=config.timer_interval,
+        horizon=config.interval,
         wake_in=wake_later(lambda: loop.wake()),
     )
     name = "timer.internal" if internal else "timer.due"
-    loop = Loop(name, delivery.run_once, LoopSettings(interval=config.timer_interval))
+    loop = Loop(name, delivery.run_once, LoopSettings(interval=config.interval))
     return loop

@@ -21,14 +21,14 @@ class TimerConfig(ServiceConfig, DatabaseConfig):
     coordinator_address: str = setting(
         "127.0.0.1:7410", help="Address of the coordinator's gRPC port."
     )
-    timer_interval: float = setting(
+    interval: float = setting(
         0.05,
         min=0.005,
         max=5.0,
         unit="seconds",
         help="Time between looks at what is due; also how far ahead a look reaches.",
     )
-    timer_lease: float = setting(
+    lease: float = setting(
         10.0,
         min=0.5,
         max=300.0,

@@ -1,13 +1,13 @@
 -- What stopped moving, found in bounded pages; and the upkeep of partitions and keys.
 
 -- name: expired_leases
--- The next $4 leases that ran out, after ($1, $2, $3), of lanes whose lease is shorter than $5 seconds.
+-- The next $4 leases that ran out, after ($1, $2, $3), whose holders could renew all of the last $5 seconds.
 SELECT s.org, s.run_id, s.step, s.fence, s.lease_id, s.lease_expires_at,
        coalesce(s.lease_expires_at >= s.try_expires_at, false) AS timed_out
   FROM steps AS s JOIN lanes AS l ON l.lane = s.lane
  WHERE s.status = 'running' AND s.lease_expires_at <= clock_timestamp()
    AND (s.lease_expires_at, s.run_id, s.step) > ($1::timestamptz, $2::uuid, $3::integer)
-   AND l.lease_ms <= $5::float8 * 1000
+   AND (l.lease_ms <= $5::float8 * 1000 OR s.started_at > clock_timestamp() - $5::float8 * interval '1 s')
  ORDER BY s.lease_expires_at, s.run_id, s.step LIMIT $4
 
 -- name: old_runs
