@@ -196,6 +196,22 @@ async def test_the_relay_writes_only_outbox_marks_and_its_leadership(
             await relay.execute(statement)
 
 
+async def test_rights_on_single_columns_are_marks_alone(connection: asyncpg.Connection) -> None:
+    rows = await connection.fetch(
+        "SELECT acl.grantee::regrole::text AS role, a.attrelid::regclass::text AS relation,"
+        " array_agg(a.attname::text ORDER BY a.attname) AS columns"
+        " FROM pg_attribute AS a CROSS JOIN LATERAL aclexplode(a.attacl) AS acl"
+        " WHERE a.attrelid IN"
+        " (SELECT oid FROM pg_class WHERE relnamespace = 'public'::regnamespace)"
+        " GROUP BY 1, 2"
+    )
+
+    assert {(row["role"], row["relation"]): row["columns"] for row in rows} == {
+        ("perdure_relay", "outbox"): ["entry_id", "sent_at", "state"],
+        ("perdure_sweeper", "start_keys"): ["expires_at"],
+    }
+
+
 async def test_timer_and_sweeper_write_no_run_state(connection: asyncpg.Connection) -> None:
     leaders = {"leaders": {"INSERT", "UPDATE", "DELETE"}}
     assert await writable(connection, "timer") == leaders
