@@ -161,10 +161,10 @@ SELECT run_id, step, kind, clock_timestamp() - due_at AS late
 
 -- name: month_head_room
 -- Tells how long it is until the first month without partitions, at most a year.
-SELECT min(month AT TIME ZONE 'UTC') - clock_timestamp() AS head_room
+SELECT min(wanted AT TIME ZONE 'UTC') - clock_timestamp() AS head_room
   FROM generate_series(
            date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC'),
            date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + interval '1 year',
            interval '1 month'
-       ) AS month
- WHERE NOT EXISTS (SELECT FROM months AS made WHERE made.month = month::date);
+       ) AS wanted
+ WHERE NOT EXISTS (SELECT FROM months AS made WHERE made.month = wanted::date);

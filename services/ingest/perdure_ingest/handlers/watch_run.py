@@ -34,11 +34,11 @@ async def watch_run(
     if snapshot is None:
         raise run_not_found(run_id)
     known = max(request.after_revision, snapshot.run.revision)
-    if known > request.after_revision:
-        yield _response(snapshot)
     seconds = doors.watch_seconds * (1.0 - END_SPREAD * random.random())
+    ends_at = doors.watcher.now() + seconds
     with doors.watcher.watch(caller.org, run_id, known) as subscription:
-        ends_at = doors.watcher.now() + seconds
+        if known > request.after_revision:
+            yield _response(snapshot)
         while not _has_ended(snapshot):
             changed = await subscription.next(ends_at - doors.watcher.now())
             if changed is None:
