@@ -27,7 +27,7 @@ DRIVER_ERRORS = (
 )
 """What a statement can raise."""
 
-CONNECTION_LOSSES: tuple[type[BaseException], ...] = (
+_PASSING_TROUBLE: tuple[type[BaseException], ...] = (
     OSError,
     EOFError,
     asyncpg.PostgresConnectionError,
@@ -37,15 +37,10 @@ CONNECTION_LOSSES: tuple[type[BaseException], ...] = (
     asyncpg.CannotConnectNowError,
     asyncpg.IdleSessionTimeoutError,
     asyncpg.IdleInTransactionSessionTimeoutError,
-)
-"""After one of these the connection is of no more use."""
-
-_PASSING_TROUBLE: tuple[type[BaseException], ...] = (
-    *CONNECTION_LOSSES,
+    asyncpg.TransactionTimeoutError,
     asyncpg.InsufficientResourcesError,
     asyncpg.PostgresSystemError,
     asyncpg.ReadOnlySQLTransactionError,  # a primary that became a standby
-    asyncpg.TransactionTimeoutError,
 )
 _TIME_OUTS = (asyncpg.LockNotAvailableError, asyncpg.QueryCanceledError)
 _LOST_RACES = (
