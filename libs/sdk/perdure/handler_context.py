@@ -59,7 +59,8 @@ class HandlerContext:
     `attempt` counts as people do, failures plus one, from 1. `input_bytes` is the input as it was
     stored, byte for byte. `key_prefix` is the same for every try of the step. `deadline` is the
     instant on `time.monotonic()` at which the try is given up, None if the definition sets none.
-    `logger` writes lines that name the run, the step and its fence.
+    `logger` writes lines that name the run, the step and its fence. `traceparent` is the W3C trace
+    context to send on, empty when the run is not traced.
     """
 
     run_id: str
@@ -74,6 +75,7 @@ class HandlerContext:
     deadline: float | None
     cancelled: Cancellation
     logger: logging.Logger
+    traceparent: str = ""
 
     def remaining(self) -> float | None:
         """Seconds until the try is given up, 0 when they are over, None if there is no limit."""

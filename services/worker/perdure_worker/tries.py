@@ -36,6 +36,8 @@ LAST_WAIT_SECONDS = 1.0
 
 SECONDS = histogram("worker_attempt_seconds", "How long tries took.", ("kind",))
 
+KINDS = {dispatch_pb2.STEP_KIND_TASK: "task", dispatch_pb2.STEP_KIND_HTTP: "http"}
+
 Ending = Outcome | Stop
 
 _logger = logging.getLogger(__name__)
@@ -149,7 +151,7 @@ def process_span(hand_out: HandOut) -> AbstractContextManager[Span]:
 
 def kind_of(hand_out: HandOut) -> str:
     """Return the name of a step's kind, for metrics."""
-    return dispatch_pb2.StepKind.Name(hand_out.grant.kind).removeprefix("STEP_KIND_").lower()
+    return KINDS.get(hand_out.grant.kind, "unknown")
 
 
 def name_of(ended: Ending) -> str:

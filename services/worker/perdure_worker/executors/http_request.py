@@ -65,8 +65,8 @@ def _members(text: str) -> dict[str, str]:
         _, end = _decoder.raw_decode(text, start)
         members[name] = text[start:end]
         at = _blank(text, end)
-        if text[at : at + 1] == ",":
-            at = _blank(text, at + 1)
+        if text[at : at + 1] != "}":
+            at = _after(text, at, ",")
     return members
 
 
