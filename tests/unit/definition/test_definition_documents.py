@@ -123,6 +123,12 @@ def test_a_document_over_one_mebibyte_is_refused() -> None:
     assert "1048576" in problems(b"#" * (1024 * 1024 + 1))[0]
 
 
+def test_more_expressions_than_publish_can_compile_in_time_are_refused() -> None:
+    texts = ", ".join(["'${input.x}'"] * 2001)
+    document = f"name: w\nnodes: {{a: {{transform: [{texts}]}}}}"
+    assert problems(document.encode()) == ["document: it has more than 2000 expressions"]
+
+
 @pytest.mark.parametrize(
     ("document", "reason"),
     [

@@ -115,6 +115,24 @@ def test_depth_is_refused_before_the_schema_sees_it() -> None:
         given(b"[" * 100_000 + b"]" * 100_000)
 
 
+def test_a_default_that_does_not_fit_is_refused_at_publish() -> None:
+    schema: Json = {
+        "$defs": {"small": {"maximum": 5}},
+        "properties": {
+            "a": {"type": "integer", "default": "x"},
+            "b": {"properties": {"c": {"$ref": "#/$defs/small", "default": 9}}},
+            "d": {"$ref": "#/properties/a", "default": "judged at each start"},
+            "e": {"$ref": "#/$defs/small", "default": 5},
+        },
+    }
+    with pytest.raises(DefinitionInvalid) as caught:
+        given(b"{}", schema)
+    assert [problem.path for problem in caught.value.problems] == [
+        "input.properties.a.default",
+        "input.properties.b.properties.c.default",
+    ]
+
+
 @pytest.mark.parametrize(
     "schema",
     [

@@ -203,6 +203,10 @@ def test_conditions(source: str, expected: bool) -> None:
     assert evaluate_bool(condition, scope(b'{"ok":true,"n":2}')) is expected
 
 
+def test_a_condition_may_be_the_whole_input() -> None:
+    assert evaluate_bool(compile_expression("input"), scope(b" true\n")) is True
+
+
 @pytest.mark.parametrize("source", ["input.n", "input.t", "input.n + 1", "input.l"])
 def test_nothing_but_true_and_false_is_a_condition(source: str) -> None:
     with pytest.raises(ExpressionFailed) as caught:
@@ -233,9 +237,21 @@ def test_durations(written: str | float, seconds: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "written", ["soon", "-5s", "${input.n - 10}", "11000d", True, None, "1e3s"]
+    "written",
+    [
+        "soon",
+        "-5s",
+        "${input.n - 10}",
+        "11000d",
+        True,
+        None,
+        "1e3s",
+        "${input.long}",
+        "${input.inf}",
+    ],
 )
 def test_what_is_no_duration_fails_by_name(written: str | bool | None) -> None:
+    data = b'{"n":7,"inf":1e400,"long":' + b"9" * 5000 + b"}"
     with pytest.raises(ExpressionFailed) as caught:
-        evaluate_duration(compile_template(written), scope(b'{"n":7}'))
+        evaluate_duration(compile_template(written), scope(data))
     assert caught.value.expression_code is ExpressionCode.TYPE

@@ -94,6 +94,15 @@ def test_absent_values_are_left_out_of_a_runs_output() -> None:
     assert render(whole, scope(b=None), omit_absent=True) == b"null"
 
 
+def test_f091_a_template_that_repeats_a_large_value_fails_with_a_size_error() -> None:
+    large = b'"' + b"x" * 1_000_000 + b'"'
+    template = compile_template(["${input}", "${input}", "<${input}>"])
+    with pytest.raises(ExpressionFailed) as caught:
+        render(template, scope(large))
+    assert caught.value.expression_code is ExpressionCode.TOO_LARGE
+    assert len(render(compile_template({"x": "${input}"}), scope(large))) == 1_000_008
+
+
 def test_without_an_input_everything_under_it_is_absent() -> None:
     with pytest.raises(ExpressionFailed) as caught:
         render(compile_template("${input}"), scope(b""))

@@ -25,6 +25,9 @@ MAX_BYTES = 1024 * 1024
 MAX_DEPTH = 64
 """Deepest nesting of a document."""
 
+MAX_EXPRESSIONS = 2_000
+"""Most `${...}` in a document; compiling one takes about a millisecond."""
+
 MAX_VALUES = 100_000
 """Most values in a document once its aliases are unfolded."""
 
@@ -49,6 +52,9 @@ def read_document(document: bytes, problems: Problems) -> Json:
 def _read(document: bytes, problems: Problems) -> Json:
     if len(document) > MAX_BYTES:
         problems.add((), f"it holds {len(document)} bytes; at most {MAX_BYTES} are allowed")
+        return None
+    if document.count(b"${") > MAX_EXPRESSIONS:
+        problems.add((), f"it has more than {MAX_EXPRESSIONS} expressions")
         return None
     try:
         text = document.decode("utf-8-sig")

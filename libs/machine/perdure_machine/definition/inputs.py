@@ -14,6 +14,7 @@ from perdure_machine.definition.problems import Problems, place
 from perdure_machine.definition.schema import compile_schema, violations
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import (
+    Path,
     cut,
     deeper_than,
     with_member,
@@ -38,6 +39,29 @@ def check_input_schema(schema: Json, problems: Problems) -> None:
         compile_schema(schema)
     except (ValueError, jsonschema_rs.ReferencingError) as error:
         problems.add((_ROOT,), f"not a JSON Schema: {error}")
+        return
+    _check_defaults(schema, schema, (_ROOT,), problems)
+
+
+def _check_defaults(schema: Json, root: Json, path: Path, problems: Problems) -> None:
+    """Note defaults that would refuse every run that they are filled in for."""
+    members = schema.get("properties") if isinstance(schema, dict) else None
+    for name, member in members.items() if isinstance(members, dict) else ():
+        where = (*path, "properties", name)
+        if isinstance(member, dict) and "default" in member:
+            for reason in _misfits(member, root):
+                problems.add((*where, "default"), f"does not fit its own schema: {reason}")
+        _check_defaults(member, root, where, problems)
+
+
+def _misfits(member: dict[str, Json], root: Json) -> list[str]:
+    """Return what is wrong with a member's default, as far as its schema can stand alone."""
+    shared = {"$defs": root["$defs"]} if isinstance(root, dict) and "$defs" in root else {}
+    try:
+        validator = compile_schema({**member, **shared})
+    except (ValueError, jsonschema_rs.ReferencingError):
+        return []
+    return [reason for _, reason in violations(validator, member["default"])]
 
 
 def input_with_defaults(definition: Definition, payload: bytes) -> bytes:

@@ -5,9 +5,10 @@ from perdure_machine.expressions.errors import (
     ExpressionFailed,
     ExpressionInvalid,
 )
-from perdure_machine.expressions.evaluate import evaluate_bool, evaluate_duration, render
+from perdure_machine.expressions.evaluate import evaluate_bool
 from perdure_machine.expressions.expression import Expression, compile_expression
 from perdure_machine.expressions.reads import Read
+from perdure_machine.expressions.render import evaluate_duration, render
 from perdure_machine.expressions.scope import NodeValue, RunFacts, Scope
 from perdure_machine.expressions.template import Template, compile_template, parse_template
 

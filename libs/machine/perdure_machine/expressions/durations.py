@@ -16,10 +16,10 @@ _UNIT_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3_600.0, "d": 86_400.0}
 
 def parse_duration(value: str | float) -> float:
     """Return seconds; raises ValueError that says what is wrong."""
-    seconds = _of_text(value) if isinstance(value, str) else float(value)
+    seconds = _of_text(value) if isinstance(value, str) else value
     if not 0 <= seconds <= MAX_SECONDS:
-        raise ValueError(f"{value} is not between 0 and ten years")
-    return seconds
+        raise ValueError("it is not between 0 and ten years")
+    return float(seconds)
 
 
 def _of_text(text: str) -> float:
