@@ -111,7 +111,7 @@ ci: ## What continuous integration runs: check, then test.
 
 .PHONY: demo up down clean
 demo: setup ## Run the demo workflow through six services on an embedded PostgreSQL and Valkey.
-	@$(BIN)/python examples/demo_follow_up/demo.py
+	@$(BIN)/python -m examples.demo_follow_up.demo
 
 up: setup ## Start the same stack and keep it running until Ctrl-C.
 	@$(BIN)/perdure dev
