@@ -15,6 +15,8 @@ from perdure_stack.stack import DevStack
 
 PROCESSES = ["coordinator", "relay", "worker", "worker-2", "timer", "sweeper", "ingest"]
 
+DOCUMENTED_PORTS = (services.GRPC_PORTS, services.OPS_PORTS)
+
 
 def environment_of(stack: DevStack, name: str) -> dict[str, str]:
     with urllib.request.urlopen(f"{stack.ports.ops_url(name)}/env", timeout=5) as response:
@@ -52,7 +54,7 @@ async def test_each_service_is_told_what_its_duty_needs_and_a_worker_no_database
     server = record.database_url.removeprefix("postgresql://postgres@")
     assert told["relay"]["PERDURE_DATABASE_URL"] == f"postgresql://perdure_relay@{server}"
     assert told["timer"]["PERDURE_DATABASE_DIRECT_URL"] == f"postgresql://perdure_timer@{server}"
-    assert told["ingest"]["PERDURE_GRPC_PORT"] == record.address.split(":")[1]
+    assert told["ingest"]["PERDURE_GRPC_PORT"] == record.ingest_address.split(":")[1]
     assert told["worker"]["PERDURE_COORDINATOR_ADDRESS"] == record.coordinator_address
     assert [name for name in PROCESSES if not any("DATABASE" in key for key in told[name])] == [
         "worker",
@@ -123,14 +125,13 @@ async def test_a_busy_documented_port_is_named_with_the_way_around(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr(services, "HTTP_PORT", port)
-        for ports in ("GRPC_PORTS", "OPS_PORTS"):
-            free = {name: free_port() for name in getattr(services, ports)}
-            monkeypatch.setattr(services, ports, free)
+        grpc, ops = ({name: free_port() for name in names} for names in DOCUMENTED_PORTS)
+        monkeypatch.setattr(services, "GRPC_PORTS", grpc)
+        monkeypatch.setattr(services, "OPS_PORTS", {**ops, "timer": port})
         with pytest.raises(StackError) as caught:
             await DevStack(place / "s", environ={}).start()
     assert caught.value.where == f"127.0.0.1:{port}"
-    assert "ingest's HTTP server" in caught.value.what
+    assert "timer's ops server" in caught.value.what
     assert "--free-ports" in caught.value.do_this
 
 

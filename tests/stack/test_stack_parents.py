@@ -48,10 +48,14 @@ TIED = """
     signal.pause()
 """
 
-LIVES = (
-    "import signal, sys; f = open(sys.argv[1], 'w'); print('up', file=f, flush=True); "
-    "signal.pause()"
-)
+# Connects and stays; the alarm ends it even where what is tested does not.
+LIVES = """
+    import signal, socket, sys
+    signal.alarm(60)
+    line = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    line.sendall(b"up\\n")
+    signal.pause()
+"""
 
 TIES = ["kernel", "lifeline"] if KERNEL_TIES_CHILDREN else ["lifeline"]
 
@@ -95,36 +99,64 @@ async def test_servers_end_when_their_parent_is_killed_and_lose_nothing(place: P
     await valkey.destroy()
 
 
+class Line:
+    """Hears that a program lives and, as the end of its connection, that it does no more."""
+
+    def __init__(self) -> None:
+        self._reader: asyncio.Future[asyncio.StreamReader] = asyncio.Future()
+
+    async def open(self) -> list[str]:
+        """Return the command of a program that connects to this line."""
+        self._server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port = self._server.sockets[0].getsockname()[1]
+        return [sys.executable, "-c", textwrap.dedent(LIVES), str(port)]
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._writer = writer
+        self._reader.set_result(reader)
+
+    async def up(self) -> None:
+        reader = await asyncio.wait_for(self._reader, 10)
+        assert await reader.readline() == b"up\n"
+
+    async def down(self) -> None:
+        assert await asyncio.wait_for(self._reader.result().read(), 10) == b""
+        self._writer.close()
+        self._server.close()
+
+
 @pytest.mark.parametrize("tie", TIES)
 async def test_a_child_ends_when_its_parent_is_killed(tie: str, place: Path) -> None:
-    life = place / "life"
-    os.mkfifo(life)
-    parent = await run_script(TIED, str(place / "log"), tie, sys.executable, "-c", LIVES, str(life))
-    with await asyncio.to_thread(life.open) as open_while_it_lives:
-        assert open_while_it_lives.readline() == "up\n"
-        parent.kill()
-        await parent.wait()
-        rest = await asyncio.wait_for(asyncio.to_thread(open_while_it_lives.read), 10)
-    assert rest == ""
+    line = Line()
+    parent = await run_script(TIED, str(place / "log"), tie, *await line.open())
+    await line.up()
+    parent.kill()
+    await parent.wait()
+    await line.down()
 
 
 @pytest.mark.parametrize("tie", TIES)
 async def test_a_child_outlives_the_thread_that_asked_for_it(tie: str, place: Path) -> None:
-    life = place / "life"
-    os.mkfifo(life)
+    line = Line()
     child = ChildProcess(
-        [sys.executable, "-c", LIVES, str(life)],
+        await line.open(),
         log=place / "log",
         orphan_signal=signal.SIGKILL,
         lifeline=tie == "lifeline",
     )
-    starter = threading.Thread(target=child.start)
+    tied = threading.Event()
+
+    def start_and_end_once_tied() -> None:
+        child.start()
+        tied.wait(10)
+
+    starter = threading.Thread(target=start_and_end_once_tied)
     starter.start()
-    with await asyncio.to_thread(life.open) as open_while_it_lives:
-        assert open_while_it_lives.readline() == "up\n"
-        starter.join()
-        assert await child.end([(signal.SIGTERM, 10.0)]) == -signal.SIGTERM
-        assert open_while_it_lives.read() == ""
+    await line.up()
+    tied.set()
+    starter.join()
+    assert await child.end([(signal.SIGTERM, 10.0)]) == -signal.SIGTERM
+    await line.down()
 
 
 async def test_an_ordinary_user_runs_both_servers(place: Path) -> None:

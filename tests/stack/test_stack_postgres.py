@@ -1,6 +1,7 @@
 import asyncio
 import os
 import shutil
+import signal
 import socket
 import sysconfig
 import tempfile
@@ -9,9 +10,11 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from perdure_stack import occupants
 from perdure_stack.account import server_account
 from perdure_stack.errors import StackError
 from perdure_stack.postgres import EmbeddedPostgres
+from perdure_stack.process import ChildProcess
 
 
 @pytest.fixture(scope="module")
@@ -65,20 +68,42 @@ async def test_a_pid_file_that_names_a_living_process_does_not_stop_the_start(
     postgres: EmbeddedPostgres,
 ) -> None:
     await postgres.kill()
+    # PostgreSQL takes only a process of its own user for a rival.
+    stranger = ChildProcess(["/bin/sleep", "60"], log=Path(os.devnull), account=server_account())
+    stranger.start()
     data = postgres.directory / "data"
     lines = (data / "postmaster.pid").read_text(encoding="utf-8").splitlines()
-    lines[0] = str(os.getpid())
+    lines[0] = str(stranger.pid)
     (data / "postmaster.pid").write_text("\n".join(lines) + "\n", encoding="utf-8")
 
     await postgres.start()
 
     assert await fetch(postgres, "SELECT 1") == 1
+    assert await stranger.end(()) == -signal.SIGKILL
 
 
 def copy_installed(part: str, target: Path) -> None:
     installed = Path(sysconfig.get_path("platlib")) / part
     if installed.exists():
         shutil.copytree(installed, target / part, ignore=shutil.ignore_patterns("include"))
+
+
+async def test_data_in_which_a_process_still_works_is_not_taken_over(
+    postgres: EmbeddedPostgres, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await postgres.stop()
+    monkeypatch.setattr(occupants, "LEAVE_TIMEOUT", 0.1)
+    data = postgres.directory / "data"
+    leaving = ChildProcess(["/bin/sleep", "60"], log=Path(os.devnull), directory=data)
+    leaving.start()
+    with pytest.raises(StackError, match="another PostgreSQL uses the data directory") as caught:
+        await postgres.start()
+    assert caught.value.where == f"{data}, process {leaving.pid}"
+
+    await leaving.end(())
+    await postgres.start()
+
+    assert await fetch(postgres, "SELECT 1") == 1
 
 
 async def test_restart_applies_settings_and_starting_or_stopping_twice_is_harmless(

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 
 import pytest
+from perdure_stack import supervisor as supervisor_module
 from perdure_stack.errors import StackError
 from perdure_stack.services import ServiceSpec
 from perdure_stack.supervisor import Supervisor
@@ -84,8 +85,12 @@ async def test_a_process_that_kills_itself_is_awaited_and_stays_down_without_res
 
 
 async def test_with_restart_a_dead_service_comes_back_and_a_stopped_one_does_not(
-    fake_service: Describe, supervise: Callable[..., Supervisor], journal: Path
+    fake_service: Describe,
+    supervise: Callable[..., Supervisor],
+    journal: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(supervisor_module, "BACKOFF_BASE", 0.01)
     started = asyncio.Semaphore(0)
     spec = fake_service("sweeper")
     supervisor = supervise(spec, restart=True, on_start=started.release)
@@ -100,7 +105,8 @@ async def test_with_restart_a_dead_service_comes_back_and_a_stopped_one_does_not
     assert await supervisor.stop("sweeper") == 0
     happened = entries(journal)
     assert happened == ["sweeper start", "sweeper start", "sweeper stop"]
-    assert started.locked()
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(started.acquire(), 0.2)
 
 
 async def test_a_service_that_ends_at_its_start_stops_the_others_and_shows_its_log(

@@ -104,8 +104,7 @@ async def _status(options: argparse.Namespace) -> int:
 
 def _describe(record: StackRecord) -> str:
     lines = {
-        "gRPC": record.address,
-        "HTTP": record.http_url,
+        "ingest": record.ingest_address,
         "PostgreSQL": without_secret(record.database_url),
         "Valkey": without_secret(record.redis_url),
         "logs": str(Path(next(iter(record.services.values())).log).parent),

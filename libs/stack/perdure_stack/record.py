@@ -29,15 +29,14 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StackRecord:
-    """A running stack. ``address`` is ingest's gRPC server, which clients call.
+    """A running stack. ``ingest_address`` is ingest's gRPC server, which clients call.
 
     The two database URLs are the superuser's or the ones that were given, and are secrets of
     this machine.
     """
 
     pid: int
-    address: str
-    http_url: str
+    ingest_address: str
     coordinator_address: str
     database_url: str
     redis_url: str

@@ -29,7 +29,6 @@ _DECIDED_HERE = (
     "HOST",
     "OPS_PORT",
     "GRPC_PORT",
-    "HTTP_PORT",
     "COORDINATOR_ADDRESS",
     "DATABASE_URL",
     "DATABASE_DIRECT_URL",
@@ -94,8 +93,7 @@ class DevStack:
         }
         return StackRecord(
             pid=os.getpid(),
-            address=ports.address("ingest"),
-            http_url=f"http://{ports.http_address}",
+            ingest_address=ports.address("ingest"),
             coordinator_address=ports.address("coordinator"),
             database_url=self.backends.database_url,
             redis_url=self.backends.redis_url,
