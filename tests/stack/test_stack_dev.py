@@ -28,6 +28,10 @@ def entries(file: Path) -> list[str]:
     return file.read_text(encoding="utf-8").splitlines()
 
 
+def names_in(directory: Path) -> list[str]:
+    return sorted(path.name for path in directory.iterdir())
+
+
 def mode_of(file: Path) -> int:
     return stat.S_IMODE(file.stat().st_mode)
 
@@ -115,6 +119,8 @@ async def test_a_failed_migration_leaves_nothing_running_and_shows_what_it_said(
     assert "the migration speaks" in caught.value.do_this
     assert stack.backends.postgres is not None
     assert not stack.backends.postgres.is_running
+    await stack.destroy()
+    assert names_in(stack.directory) == ["logs", "stack.lock"]
     lock = StackLock(stack.directory)
     lock.acquire()
     lock.release()

@@ -55,6 +55,12 @@ class StackBackends:
             if server is not None:
                 await server.stop()
 
+    async def destroy(self) -> None:
+        """Stop the embedded servers and remove their data, wherever it is."""
+        for server in (self.valkey, self.postgres):
+            if server is not None:
+                await server.destroy()
+
     @property
     def database_url(self) -> str:
         """The URL for migrations and for people: the superuser's, or the one that was given."""

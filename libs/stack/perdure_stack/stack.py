@@ -131,6 +131,11 @@ class DevStack:
         remove_record(self.directory)
         self._lock.release()
 
+    async def destroy(self) -> None:
+        """Stop everything and remove the embedded servers' data; logs stay."""
+        await self.stop()
+        await self.backends.destroy()
+
     def _choose_ports(self) -> ServicePorts:
         choose = choose_free_ports if self._free_ports else choose_default_ports
         return choose(self._workers)
