@@ -1,0 +1,154 @@
+"""One screen for one run: the line that says whether it is stuck."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+import pytest
+from google.protobuf.timestamp_pb2 import Timestamp
+from perdure.cli.changes import Changes
+from perdure.cli.output import duration, one_line, table_lines
+from perdure.cli.timeline import standing, timeline
+from perdure_contracts.v1 import run_pb2
+from perdure_contracts.v1.run_pb2 import Attempt, Effect, Run, RunError, Step
+
+NOW = datetime(2026, 5, 31, 12, 0, 0, tzinfo=UTC)
+
+
+def at(seconds: float) -> Timestamp:
+    message = Timestamp()
+    message.FromDatetime(NOW + timedelta(seconds=seconds))
+    return message
+
+
+def step(**members: Any) -> Step:
+    usual: dict[str, Any] = {"step": 1, "node": "send", "created_at": at(-60)}
+    return Step(**(usual | members))
+
+
+def running(*steps: Step) -> Run:
+    return Run(
+        run_id="r", workflow="w", status=run_pb2.RUN_STATUS_RUNNING, created_at=at(-60), steps=steps
+    )
+
+
+@pytest.mark.parametrize(
+    ("step_", "expected"),
+    [
+        (
+            step(status=run_pb2.STEP_STATUS_QUEUED, queue="io:shared"),
+            "`send` waits for a worker of io:shared",
+        ),
+        (
+            step(status=run_pb2.STEP_STATUS_RUNNING, worker="w-1", started_at=at(-3)),
+            "`send` runs at w-1 for 3.0 s",
+        ),
+        (
+            step(
+                status=run_pb2.STEP_STATUS_BACKING_OFF,
+                due_at=at(40),
+                error=RunError(code="TIMEOUT"),
+            ),
+            "`send` is tried again until 2026-05-31 12:00:40Z (in 40.0 s) after TIMEOUT",
+        ),
+        (
+            step(status=run_pb2.STEP_STATUS_WAITING, due_at=at(7200), scope="batch[17]"),
+            "`batch[17].send` waits until 2026-05-31 14:00:00Z (in 2 h)",
+        ),
+        (
+            step(status=run_pb2.STEP_STATUS_WAITING, due_at=at(-120)),
+            "`send` waits since 2026-05-31 11:58:00Z, which has passed: run `perdure doctor`",
+        ),
+        (step(status=run_pb2.STEP_STATUS_PARKED), "`send` is parked"),
+    ],
+)
+def test_what_a_run_waits_for_is_one_line(step_: Step, expected: str) -> None:
+    assert standing(running(step_), NOW) == expected
+
+
+def test_a_run_that_nothing_moves_points_to_the_doctor() -> None:
+    done = step(status=run_pb2.STEP_STATUS_COMPLETED, ended_at=at(-1))
+    assert "perdure doctor" in standing(running(done), NOW)
+
+
+def test_many_unfinished_steps_are_counted() -> None:
+    line = standing(
+        running(*(step(step=n, status=run_pb2.STEP_STATUS_PARKED) for n in range(1, 6))), NOW
+    )
+    assert line.endswith("and 2 more")
+
+
+def test_an_ended_run_says_how_and_after_what_time() -> None:
+    run = Run(status=run_pb2.RUN_STATUS_TIMED_OUT, created_at=at(-90), ended_at=at(0))
+    assert standing(run, NOW) == "timed out after 1 min 30 s"
+
+
+def test_the_screen_shows_tries_losses_effects_and_errors() -> None:
+    lost = Attempt(fence=1, worker="w-1", outcome="lost", started_at=at(-50), ended_at=at(-40))
+    won = Attempt(fence=2, worker="w-2", outcome="completed", started_at=at(-30), ended_at=at(-29))
+    error = RunError(code="BOOM", message="it\nbroke", node="send")
+    setattr(error, "class", "permanent")
+    run = Run(
+        run_id="r",
+        workflow="w",
+        workflow_version=2,
+        status=run_pb2.RUN_STATUS_FAILED,
+        error=error,
+        created_at=at(-60),
+        ended_at=at(0),
+        input=b'{"n": 18446744073709551616}',
+        steps=[
+            step(
+                kind="http",
+                status=run_pb2.STEP_STATUS_COMPLETED,
+                queue="io:shared",
+                attempt=1,
+                fence=2,
+                started_at=at(-30),
+                ended_at=at(-29),
+                attempts=[lost, won],
+            )
+        ],
+        effects=[
+            Effect(key="r/send", kind="provider", status="settled", calls=2, begun_at=at(-50))
+        ],
+    )
+    lines = [click.unstyle(line) for line in timeline(run, NOW)]
+    text = "\n".join(lines)
+    assert "w v2  failed" in lines[0]
+    assert "error    BOOM (permanent) at `send`: it broke" in lines
+    assert any("lost" in line and "w-1" in line and "10.0 s" in line for line in lines)
+    assert any("completed" in line and "w-2" in line and "1.0 s" in line for line in lines)
+    assert any("r/send" in line and "settled" in line and "2" in line for line in lines)
+    assert '{"n": 18446744073709551616}' in text
+    assert "w-1" in text
+    assert text.count("w-2") == 1
+
+
+def test_a_watch_prints_each_change_once() -> None:
+    changes = Changes()
+    queued = running(step(status=run_pb2.STEP_STATUS_QUEUED, queue="io:shared"))
+    leased = running(
+        step(status=run_pb2.STEP_STATUS_RUNNING, fence=1, worker="w-1", started_at=at(0))
+    )
+    done = running(step(status=run_pb2.STEP_STATUS_COMPLETED, fence=1, ended_at=at(1)))
+    done.status = run_pb2.RUN_STATUS_COMPLETED
+    done.ended_at.CopyFrom(at(2))
+    seen = [len(list(changes.lines(run))) for run in (queued, queued, leased, leased, done)]
+    assert seen == [1, 0, 1, 0, 2]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [(0.0421, "42 ms"), (3.21, "3.2 s"), (61, "1 min 1 s"), (90061, "1 d 1 h"), (-1, "0 ms")],
+)
+def test_durations(seconds: float, text: str) -> None:
+    assert duration(timedelta(seconds=seconds)) == text
+
+
+def test_columns_ignore_colour_codes() -> None:
+    lines = table_lines(("a", "b"), [(click.style("xx", fg="red"), "1"), ("y", "2")])
+    assert [click.unstyle(line) for line in lines] == ["a   b", "xx  1", "y   2"]
+    assert one_line("a\n  b" + "c" * 100, 5) == "a bc…"
