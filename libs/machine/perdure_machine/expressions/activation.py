@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from perdure_machine.expressions.branches import Branch
 from perdure_machine.expressions.compiler import Program
+from perdure_machine.expressions.costs import MAX_COST, cost
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
 from perdure_machine.expressions.reads import INPUT, NODES, RUN, Read
 from perdure_machine.expressions.scope import Scope
-from perdure_machine.expressions.values import Json, decode
+from perdure_machine.expressions.values import MAX_BYTES, Json, decode
 from perdure_machine.payload import cut
 
 _STAND_INS: dict[bytes, Json] = {b'"': "", b"t": True, b"f": False, b"n": None}
@@ -18,7 +19,7 @@ class _Decoder:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self.left = program.affordable
+        self.left = MAX_BYTES
 
     def value(self, branch: Branch, data: bytes) -> Json:
         """Return the value of `data` as far as `branch` reads it."""
@@ -36,7 +37,7 @@ class _Decoder:
         if self.left < 0:
             raise ExpressionFailed(
                 ExpressionCode.LIMIT,
-                f"it reads more than the {self.program.affordable} bytes that it can afford",
+                f"it reads more than {MAX_BYTES} bytes; only whole values may be larger",
                 self.program.source,
             )
         return decode(data, self.program.source, loops=self.program.loops)
@@ -81,4 +82,15 @@ def activation(program: Program, scope: Scope) -> dict[str, Json]:
             variables[INPUT] = value
         elif isinstance(holder, dict) and part is not None:
             holder[part] = value
+    if MAX_BYTES - decoder.left > program.affordable:
+        _check_cost(program, scope)
     return variables
+
+
+def _check_cost(program: Program, scope: Scope) -> None:
+    """Look closer at an expression that reads more than it can afford wherever it reads it."""
+    sizes = {read: len(scope.bytes_at(read) or b"") for read in program.reads}
+    if cost(program.tree, sizes) > MAX_COST:
+        raise ExpressionFailed(
+            ExpressionCode.LIMIT, "it would multiply what it reads to too much", program.source
+        )

@@ -60,12 +60,13 @@ _FIRST_PROBLEM = re.compile(r"ERROR: <input>:(-?\d+):(-?\d+): ([^\n]*)")
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """One compiled CEL expression; it may be given `affordable` bytes in all."""
+    """One compiled CEL expression; up to `affordable` bytes are never too much for it."""
 
     source: str
     reads: frozenset[Read]
     plain: Read | None
     branches: Mapping[Top, Branch] = field(repr=False, compare=False)
+    tree: Tree = field(repr=False, compare=False)
     loops: bool
     looped: frozenset[Place] = field(repr=False, compare=False)
     affordable: int
@@ -95,6 +96,7 @@ def compile_program(source: str) -> Program:
         reads=reads,
         branches=branches(reads),
         plain=plain_read(tree, source),
+        tree=tree,
         loops=depth > 0,
         looped=looped_places(tree, source),
         affordable=most,

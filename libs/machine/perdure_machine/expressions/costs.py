@@ -2,8 +2,8 @@
 
 CEL budgets loop turns but neither memory nor the copying that `map` and `filter` do, so `s + s`
 under a few `cel.bind` makes gigabytes. The estimate is an upper bound in copied bytes, as a
-function of how many bytes the expression is given; `affordable` turns it round: the most bytes to
-give it.
+function of how many bytes the expression is given. `affordable` turns it round: so many bytes are
+never too many, wherever they are read. Only for more, `cost` looks at what is read where.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perdure_machine.expressions.reads import Read, read_at
 from perdure_machine.expressions.values import MAX_BYTES, MAX_ITEMS
 from perdure_machine.expressions.wire import (
     Call,
@@ -43,13 +44,18 @@ _SCANS = frozenset({"matches", "contains", "indexOf", "lastIndexOf"})
 
 
 def affordable(tree: Tree) -> int:
-    """Return the most bytes that the expression may be given, 0 if none are few enough."""
+    """Return how many bytes the expression may be given at least, 0 if none are few enough."""
     given = MAX_BYTES
     while given >= _SMALLEST:
-        if _Estimate(given).cost_of(tree) <= MAX_COST:
+        if _Estimate(None, given).cost_of(tree) <= MAX_COST:
             return given
         given //= 2
     return 0
+
+
+def cost(tree: Tree, sizes: Mapping[Read, int]) -> int:
+    """Return the most bytes that an evaluation copies when each read has the size in `sizes`."""
+    return _Estimate(sizes, 0).cost_of(tree)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +76,9 @@ _NOTHING = _Value(0)
 
 @dataclass(slots=True)
 class _Estimate:
-    """One estimate for `given` bytes."""
+    """One estimate: with the size of each read, or with `given` bytes for any."""
 
+    sizes: Mapping[Read, int] | None
     given: int
     cost: int = 0
 
@@ -80,11 +87,15 @@ class _Estimate:
         return self.cost
 
     def _value(self, tree: Tree, bound: Mapping[str, _Value], turns: int) -> _Value:
+        read = read_at(tree, bound.keys())
+        if read is not None:
+            size = self.given if self.sizes is None else self.sizes.get(read, 0)
+            return _NOTHING.element(size)
         match tree:
             case Const(size=size):
                 return _Value(size)
             case Ident(name=name):
-                return bound.get(name) or _NOTHING.element(self.given)
+                return bound.get(name, _NOTHING)
             case Select(operand=operand):
                 whole = self._value(operand, bound, turns)
                 value = whole.element(whole.size)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass
 
 from perdure_machine.expressions.errors import ExpressionInvalid
@@ -54,6 +54,12 @@ def plain_read(tree: Tree, source: str) -> Read | None:
         return None
     chain = _chain(tree, frozenset())
     return None if chain is None or chain.presence else _read_of(chain, source)
+
+
+def read_at(tree: Tree, bound: Set[str]) -> Read | None:
+    """Return the read that all of `tree` spells, where the names `bound` hide roots."""
+    chain = _chain(tree, frozenset(bound))
+    return None if chain is None else _read_of(chain, "")
 
 
 @dataclass(frozen=True, slots=True)
