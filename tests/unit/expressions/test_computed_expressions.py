@@ -194,6 +194,12 @@ def test_the_same_expression_works_on_little() -> None:
     assert value("input.t.replace('', input.t)", b'{"t":"ab"}') == b'"abaabbab"'
 
 
+@pytest.mark.parametrize("source", ["input.t + 'x'", "input.l[300000] + 1"])
+def test_more_than_an_expression_may_be_given_is_refused(source: str) -> None:
+    data = b'{"t":"' + b"x" * 300_000 + b'","l":[' + b",".join([b"1"] * 300_001) + b"]}"
+    assert failure(source, data).expression_code is ExpressionCode.LIMIT
+
+
 def test_a_plain_reference_has_no_limit() -> None:
     large = b'{"t":"' + b"x" * 1_000_000 + b'"}'
     assert len(value("input.t", large)) == 1_000_002

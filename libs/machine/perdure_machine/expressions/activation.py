@@ -33,14 +33,17 @@ class _Decoder:
         return _STAND_INS.get(opening, 0)
 
     def _whole(self, data: bytes) -> Json:
-        self.left -= len(data)
+        self._take(len(data))
+        return decode(data, self.program.source, loops=self.program.loops)
+
+    def _take(self, size: int) -> None:
+        self.left -= size
         if self.left < 0:
             raise ExpressionFailed(
                 ExpressionCode.LIMIT,
                 f"it reads more than {MAX_BYTES} bytes; only whole values may be larger",
                 self.program.source,
             )
-        return decode(data, self.program.source, loops=self.program.loops)
 
     def _members(self, branch: Branch, data: bytes) -> Json:
         members: dict[str, Json] = {}
@@ -54,7 +57,9 @@ class _Decoder:
         """Keep the places of the elements that are read; the others hold nothing."""
         found = {key: cut(data, (key,)) for key in branch.below if isinstance(key, int)}
         present = {key: raw for key, raw in found.items() if raw is not None}
-        elements: list[Json] = [None] * (max(present, default=-1) + 1)
+        length = max(present, default=-1) + 1
+        self._take(length)
+        elements: list[Json] = [None] * length
         for key, raw in present.items():
             elements[key] = self.value(branch.below[key], raw)
         return elements
