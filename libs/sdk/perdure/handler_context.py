@@ -6,6 +6,8 @@ import asyncio
 import logging
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 
@@ -17,39 +19,48 @@ class Cancellation:
     """
 
     def __init__(self) -> None:
-        self._event = threading.Event()
         self._lock = threading.Lock()
-        self._sleepers: set[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = set()
+        self._is_set = False
+        self._wakers: set[Callable[[], object]] = set()
 
     def is_set(self) -> bool:
         """Whether the handler should stop."""
-        return self._event.is_set()
+        return self._is_set
 
     def wait(self, timeout: float | None = None) -> bool:
         """Block this thread, at most `timeout` seconds; tell whether the handler should stop."""
-        return self._event.wait(timeout)
+        event = threading.Event()
+        with self._waking(event.set):
+            return event.wait(timeout)
 
     async def wait_async(self) -> None:
         """Wait until the handler should stop without blocking the event loop."""
-        sleeper = (asyncio.get_running_loop(), asyncio.Event())
-        with self._lock:
-            self._sleepers.add(sleeper)
-            if self._event.is_set():
-                sleeper[1].set()
-        try:
-            await sleeper[1].wait()
-        finally:
-            with self._lock:
-                self._sleepers.discard(sleeper)
+        loop, event = asyncio.get_running_loop(), asyncio.Event()
+        with self._waking(lambda: loop.call_soon_threadsafe(event.set)):
+            await event.wait()
 
     def set(self) -> None:
         """Ask for the stop; called by the worker, from any thread."""
         with self._lock:
-            self._event.set()
-            sleepers = tuple(self._sleepers)
-        for loop, event in sleepers:
-            if not loop.is_closed():
-                loop.call_soon_threadsafe(event.set)
+            self._is_set = True
+            wakers, self._wakers = self._wakers, set()
+        for wake in wakers:
+            # The loop of who waited may have ended meanwhile.
+            with suppress(RuntimeError):
+                wake()
+
+    @contextmanager
+    def _waking(self, wake: Callable[[], object]) -> Iterator[None]:
+        with self._lock:
+            self._wakers.add(wake)
+            is_late = self._is_set
+        if is_late:
+            wake()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._wakers.discard(wake)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 HandlerFunction = Callable[[Any, Any], Any]
@@ -42,16 +42,18 @@ class RawJson:
 
 @dataclass(frozen=True, slots=True)
 class Handler:
-    """A function under the name by which definitions call it."""
+    """A function under the name by which definitions call it.
+
+    `is_async` tells whether it is `async def`, or an object whose call is.
+    """
 
     name: str
     function: HandlerFunction
+    is_async: bool = field(init=False)
 
-    @property
-    def is_async(self) -> bool:
-        """Whether the function is `async def`, or an object whose call is."""
-        call = getattr(self.function, "__call__", None)  # noqa: B004 - its kind matters, not its presence
-        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+    def __post_init__(self) -> None:
+        """Look at the function once, since it may be called often."""
+        object.__setattr__(self, "is_async", _is_async(self.function))
 
 
 class Handlers:
@@ -87,6 +89,11 @@ class Handlers:
 
     def __len__(self) -> int:
         return len(self._handlers)
+
+
+def _is_async(function: HandlerFunction) -> bool:
+    call = getattr(function, "__call__", None)  # noqa: B004 - its kind matters, not its presence
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 def _check_signature(name: str, function: HandlerFunction) -> None:

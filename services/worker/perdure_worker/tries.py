@@ -73,6 +73,8 @@ class RunningTry:
 
     async def gone(self) -> None:
         """Wait until nothing of the try runs any more."""
+        if self._work.done():
+            return
         self._ask_to_stop()
         try:
             await asyncio.wait((self._work,))

@@ -11,8 +11,10 @@ import contextvars
 import queue
 import threading
 from collections.abc import Callable, Coroutine
-from contextlib import suppress
+from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
+
+from perdure_worker.executors.mailbox import Mailbox
 
 ResultT = TypeVar("ResultT")
 
@@ -30,15 +32,14 @@ class Running(Protocol[ResultT]):
 
 
 class _Work(Generic[ResultT]):
-    def __init__(self) -> None:
-        self._home = asyncio.get_running_loop()
-        self.ended: asyncio.Future[ResultT | None] = self._home.create_future()
+    def __init__(self, home: Mailbox) -> None:
+        self._home = home
+        self._context = contextvars.copy_context()
+        self.ended: asyncio.Future[ResultT | None] = asyncio.get_running_loop().create_future()
 
     def end(self, result: ResultT | None) -> None:
         """Tell the loop that waits; called from any thread."""
-        # The loop that waits may have been closed by a worker that gave up on this work.
-        with suppress(RuntimeError):
-            self._home.call_soon_threadsafe(self._resolve, result)
+        self._home.post(partial(self._resolve, result))
 
     def _resolve(self, result: ResultT | None) -> None:
         if not self.ended.done():
@@ -46,10 +47,9 @@ class _Work(Generic[ResultT]):
 
 
 class _ThreadCall(_Work[ResultT]):
-    def __init__(self, function: Callable[[], ResultT]) -> None:
-        super().__init__()
+    def __init__(self, home: Mailbox, function: Callable[[], ResultT]) -> None:
+        super().__init__(home)
         self._function = function
-        self._context = contextvars.copy_context()
         self._claim = threading.Lock()
 
     def run(self) -> None:
@@ -68,26 +68,24 @@ class _ThreadCall(_Work[ResultT]):
 
 
 class HandlerThreads:
-    """A fixed number of threads; calls beyond it wait their turn."""
+    """A fixed number of threads, begun at once; calls beyond it wait their turn."""
 
     def __init__(self, threads: int) -> None:
-        self._threads = threads
+        self._home = Mailbox(asyncio.get_running_loop())
+        self._count = threads
         self._calls: queue.SimpleQueue[_ThreadCall[Any] | None] = queue.SimpleQueue()
-
-    def start(self) -> None:
-        """Begin the threads."""
-        for number in range(self._threads):
+        for number in range(threads):
             name = f"{THREAD_NAME}-{number}"
             threading.Thread(target=self._serve, name=name, daemon=True).start()
 
     def stop(self) -> None:
         """Let each thread end after its present call; it is not waited for."""
-        for _ in range(self._threads):
+        for _ in range(self._count):
             self._calls.put(None)
 
     def begin(self, function: Callable[[], ResultT]) -> Running[ResultT]:
         """Call `function`, which must not raise, in a thread, with the caller's contextvars."""
-        call = _ThreadCall(function)
+        call = _ThreadCall(self._home, function)
         self._calls.put(call)
         return call
 
@@ -97,21 +95,22 @@ class HandlerThreads:
 
 
 class _LoopTask(_Work[ResultT]):
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        super().__init__()
-        self._loop = loop
+    def __init__(self, home: Mailbox, there: Mailbox, work: Coroutine[Any, Any, ResultT]) -> None:
+        super().__init__(home)
+        self._there = there
+        self._work = work
         self._task: asyncio.Task[ResultT] | None = None
-
-    def begin(self, work: Coroutine[Any, Any, ResultT]) -> None:
-        """Run the work as a task of the loop that this is called in."""
-        self._task = self._loop.create_task(work)
-        self._task.add_done_callback(self._finished)
+        there.post(self._begin)
 
     def stop(self) -> None:
         """Cancel the task."""
-        # Calls from one thread keep their order, so the task is there by then.
-        with suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._cancel)
+        # Posted calls keep their order, so the task is there by then.
+        self._there.post(self._cancel)
+
+    def _begin(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._task = loop.create_task(self._work, context=self._context)
+        self._task.add_done_callback(self._finished)
 
     def _cancel(self) -> None:
         if self._task is not None:
@@ -122,26 +121,23 @@ class _LoopTask(_Work[ResultT]):
 
 
 class HandlerLoop:
-    """One thread with an event loop that coroutines of handlers share."""
+    """One thread with an event loop that coroutines of handlers share, begun at once."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._home = Mailbox(asyncio.get_running_loop())
+        self._there = Mailbox(self._loop)
         self._thread = threading.Thread(target=self._serve, name=f"{THREAD_NAME}-loop", daemon=True)
-
-    def start(self) -> None:
-        """Begin the thread."""
         self._thread.start()
 
     async def stop(self, timeout: float) -> None:
         """Cancel what still runs and end the thread; gives up after `timeout` seconds."""
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._there.post(self._loop.stop)
         await asyncio.to_thread(self._thread.join, timeout)
 
     def begin(self, work: Coroutine[Any, Any, ResultT]) -> Running[ResultT]:
         """Run a coroutine that must not raise, with the caller's contextvars."""
-        task: _LoopTask[ResultT] = _LoopTask(self._loop)
-        self._loop.call_soon_threadsafe(task.begin, work)
-        return task
+        return _LoopTask(self._home, self._there, work)
 
     def _serve(self) -> None:
         asyncio.set_event_loop(self._loop)

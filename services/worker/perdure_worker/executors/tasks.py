@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure import Handler, HandlerContext
@@ -23,6 +24,12 @@ STOP_SECONDS = 1.0
 STOPPED = Failed(ErrorClass.RETRYABLE, "STOPPED", "the handler was stopped before its end")
 
 
+@dataclass(frozen=True, slots=True)
+class _Places:
+    threads: HandlerThreads
+    loop: HandlerLoop
+
+
 class TaskExecutor(Component):
     """Calls handlers, each kind in its own place; starts and stops those places."""
 
@@ -32,21 +39,18 @@ class TaskExecutor(Component):
         super().__init__()
         self._handlers = handlers
         self._thread_count = threads
-        self._threads = HandlerThreads(threads)
-        self._loop: HandlerLoop | None = None
+        self._places: _Places | None = None
 
     async def on_start(self) -> None:
         """Begin the threads and the loop of the handlers."""
-        self._threads = HandlerThreads(self._thread_count)
-        self._threads.start()
-        self._loop = HandlerLoop()
-        self._loop.start()
+        self._places = _Places(HandlerThreads(self._thread_count), HandlerLoop())
 
     async def on_stop(self) -> None:
         """End the threads and the loop; a handler that hangs is left behind."""
-        self._threads.stop()
-        if self._loop is not None:
-            await self._loop.stop(STOP_SECONDS)
+        places, self._places = self._places, None
+        if places is not None:
+            places.threads.stop()
+            await places.loop.stop(STOP_SECONDS)
 
     async def run(self, grant: StepGrant, context: TryContext) -> Outcome:
         """Call the handler that the step names."""
@@ -56,11 +60,11 @@ class TaskExecutor(Component):
         return await _until_ended(self._begin(Invocation(handler, _context(grant, context))))
 
     def _begin(self, invocation: Invocation) -> Running[Outcome]:
-        if not invocation.handler.is_async:
-            return self._threads.begin(invocation.run)
-        if self._loop is None:
+        if self._places is None:
             raise RuntimeError("the executor was not started")
-        return self._loop.begin(invocation.run_async())
+        if invocation.handler.is_async:
+            return self._places.loop.begin(invocation.run_async())
+        return self._places.threads.begin(invocation.run)
 
     def _unknown(self, name: str) -> Failed:
         known = ", ".join(sorted(self._handlers)) or "none"
