@@ -32,7 +32,8 @@ class _Encoded(msgspec.Struct, frozen=True, omit_defaults=True):
     category: str = msgspec.field(name="class")
     code: str
     message: str
-    details: msgspec.Raw | None = None
+    # Not `| None`: msgspec then reads nothing but null.
+    details: msgspec.Raw | msgspec.UnsetType = msgspec.UNSET
     node: str = ""
 
 
@@ -41,7 +42,7 @@ _decoder = msgspec.json.Decoder(_Encoded)
 
 def encode_error(error: NodeError) -> bytes:
     """Return the error as JSON; details stay byte for byte."""
-    details = msgspec.Raw(error.details) if error.details else None
+    details = msgspec.Raw(error.details) if error.details else msgspec.UNSET
     return msgspec.json.encode(
         _Encoded(error.category, error.code, error.message, details, error.node)
     )
@@ -50,7 +51,7 @@ def encode_error(error: NodeError) -> bytes:
 def decode_error(data: bytes) -> NodeError:
     """Read what `encode_error` wrote."""
     error = _decoder.decode(data)
-    details = bytes(error.details) if error.details is not None else None
+    details = None if isinstance(error.details, msgspec.UnsetType) else bytes(error.details)
     return NodeError(error.category, error.code, error.message, details, error.node)
 
 
