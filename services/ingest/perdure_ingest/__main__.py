@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 
 from perdure_runtime.process import run_service
 
@@ -11,7 +10,7 @@ from perdure_ingest.app import build
 from perdure_ingest.config import IngestConfig
 
 
-def main(arguments: Sequence[str] = ()) -> int:
+def main() -> int:
     """Run until told to stop and return the exit code; all settings come from PERDURE_*."""
     return run_service(IngestConfig, build)
 

@@ -15,6 +15,7 @@ from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.client import RpcClient, open_channel
 from perdure_runtime.rpc.server import Register, RpcServer, ServerSettings
+from perdure_store.listen import Listener
 from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 
@@ -24,10 +25,12 @@ from perdure_ingest.doors import Doors
 from perdure_ingest.identity import Identify, everybody_is
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import RunServicer, SystemServicer, WorkflowServicer
-from perdure_ingest.watch.listener import RunListener
 from perdure_ingest.watch.watcher import RunWatcher
 
 COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
+RUNS_CHANNEL = "perdure_runs"
+"""Where coordinators say, after commits, that some run changed (P7)."""
+
 POOL_CLOSE_SECONDS = 5.0
 
 
@@ -37,7 +40,7 @@ class Ingest(Group):
     def __init__(self, config: IngestConfig, pool: asyncpg.Pool) -> None:
         channel = open_channel(config.coordinator_address, health_service=COORDINATOR_SERVICE)
         coordinator = Coordinator(RpcClient(channel))
-        watcher = RunWatcher(pool, limit=config.watch_limit)
+        watcher = RunWatcher(pool, limit=config.watch_limit, poll_seconds=config.watch_poll_seconds)
         tokens = PageTokens(config.page_token_key)
         doors = Doors(pool, coordinator, tokens, watcher, config.watch_seconds)
         self.channel = channel
@@ -46,7 +49,13 @@ class Ingest(Group):
             services(doors, everybody_is(config.org)),
             ServerSettings.from_config(config, config.host),
         )
-        listener = RunListener(config.direct_url, watcher.wake)
+        listener = Listener(
+            config.direct_url,
+            RUNS_CHANNEL,
+            watcher.wake,
+            pool,
+            application_name="perdure-ingest-listen",
+        )
         super().__init__((_OpenedPool(pool), coordinator, watcher, listener, self.server))
 
     async def database_ready(self) -> str:

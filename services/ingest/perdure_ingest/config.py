@@ -51,6 +51,13 @@ class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
         unit="seconds",
         help="How long a WatchRun stream lasts before the client is asked to come back.",
     )
+    watch_poll_seconds: float = setting(
+        0.1,
+        min=0.05,
+        max=60.0,
+        unit="seconds",
+        help="How often changes of watched runs are looked for when no wake-up comes.",
+    )
 
     def problems(self) -> Iterable[FieldViolation]:
         """Refuse what would leave callers without an org, a usable key or a place for calls."""

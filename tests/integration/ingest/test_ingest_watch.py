@@ -10,10 +10,8 @@ import pytest
 from perdure import Client, PerdureApiError
 from perdure_contracts.v1 import run_pb2
 from perdure_contracts.v1.run_service_pb2 import WatchRunRequest
-from perdure_ingest.app import Ingest
-from perdure_ingest.watch.listener import CHANNEL, RunListener
+from perdure_ingest.app import RUNS_CHANNEL, Ingest
 from perdure_ingest.watch.watcher import RunWatcher
-from perdure_testkit.database import Database
 
 
 def watch(client: Client, run_id: Any, after: int = 0) -> AsyncIterator[Any]:
@@ -54,7 +52,7 @@ async def test_a_known_revision_is_not_sent_again(client: Client, rows: Any) -> 
 async def test_many_watches_of_many_runs_are_asked_for_in_one_query(
     ingest: Ingest, rows: Any
 ) -> None:
-    watcher = RunWatcher(ingest.pool, limit=10)
+    watcher = RunWatcher(ingest.pool, limit=10, poll_seconds=60.0)
     runs = [await rows.waiting_run() for _ in range(3)]
     with (
         watcher.watch("default", runs[0], 1) as first,
@@ -68,31 +66,17 @@ async def test_many_watches_of_many_runs_are_asked_for_in_one_query(
     assert [state.run.revision if state else None for state in news] == [2, 2, None, None]
 
 
-async def test_a_notification_wakes_the_watcher(database: Database, rows: Any) -> None:
-    woken = asyncio.Event()
-    listener = RunListener(database.url("ingest"), woken.set)
-    await listener.start()
-    async with asyncio.timeout(10):
-        await woken.wait()
-        woken.clear()
-        await rows.connection.execute(f"NOTIFY {CHANNEL}")
-        await woken.wait()
-    await listener.stop()
-
-
-async def test_a_listener_that_was_cut_off_listens_again(database: Database, rows: Any) -> None:
-    woken = asyncio.Event()
-    listener = RunListener(database.url("ingest"), woken.set)
-    await listener.start()
-    async with asyncio.timeout(10):
-        await woken.wait()
-        woken.clear()
-        await rows.connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-            "WHERE application_name = 'perdure-ingest-listen' AND datname = current_database()"
-        )
-        await woken.wait()
-    await listener.stop()
+@pytest.mark.parametrize("config_changes", [{"watch_poll_seconds": 60.0}])
+async def test_the_coordinators_wake_up_brings_a_change_without_polling(
+    client: Client, rows: Any
+) -> None:
+    run_id = await rows.waiting_run()
+    states = watch(client, run_id)
+    await anext(states)
+    await rows.change(run_id)
+    await rows.connection.execute(f"NOTIFY {RUNS_CHANNEL}")
+    async with asyncio.timeout(20):
+        assert (await anext(states)).run.revision == 2
 
 
 async def test_a_drain_ends_streams_politely(client: Client, ingest: Ingest, rows: Any) -> None:

@@ -1,12 +1,12 @@
 """Commands that other packages bring, so that the SDK depends on none of them.
 
-An entry point of the group `perdure.commands` (by command) or `perdure.services` (by service) is
-a `main(arguments) -> exit status`, or a click command.
+An entry point of the group `perdure.commands`, by command, is a `main(arguments) -> exit status`;
+one of `perdure.services`, by service, is a `main() -> exit status`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import entry_points
 from typing import Any
 
@@ -46,7 +46,8 @@ def service_command() -> click.Command:
     @click.argument("service")
     def serve(service: str) -> None:
         """Run one service in this process; it reads its settings from PERDURE_*."""
-        _run(_load(SERVICES, service, f"perdure-{service}"), [])
+        main = _load(SERVICES, service, f"perdure-{service}")
+        raise click.exceptions.Exit(main() or 0)
 
     return serve
 
@@ -55,7 +56,7 @@ def _forwarding(name: str, text: str, load: Callable[[], Any]) -> click.Command:
     @click.command(name, help=text, context_settings=_PASS_ALL, add_help_option=False)
     @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
     def forward(arguments: tuple[str, ...]) -> None:
-        _run(load(), arguments)
+        raise click.exceptions.Exit(load()(arguments) or 0)
 
     return forward
 
@@ -69,9 +70,3 @@ def _load(group: str, name: str, package: str) -> Any:
             do_this=f"install it beside this one: pip install {package}",
         )
     return next(iter(found)).load()
-
-
-def _run(brought: Any, arguments: Sequence[str]) -> None:
-    if isinstance(brought, click.Command):
-        brought.main(list(arguments))
-    raise click.exceptions.Exit(brought(arguments) or 0)

@@ -21,9 +21,6 @@ from perdure_store.reads.runs import Watched, read_changed
 
 STREAMS = gauge("ingest_watched_streams", "WatchRun streams that are open.")
 
-POLL_SECONDS = 0.1
-"""How often changes are looked for when no wake-up comes."""
-
 FULL_RETRY_SECONDS = 5.0
 """Wait that a caller is asked for when there are too many streams."""
 
@@ -61,16 +58,26 @@ class Subscription:
 
 
 class RunWatcher(Component):
-    """Looks for changes of the runs that at most `limit` streams watch."""
+    """Looks for changes of the runs that at most `limit` streams watch.
 
-    def __init__(self, pool: asyncpg.Pool, *, limit: int, clock: Clock | None = None) -> None:
+    It looks when it is woken, and every `poll_seconds` in case that no wake-up comes.
+    """
+
+    def __init__(
+        self,
+        pool: asyncpg.Pool,
+        *,
+        limit: int,
+        poll_seconds: float,
+        clock: Clock | None = None,
+    ) -> None:
         super().__init__()
         self._pool = pool
         self._limit = limit
         self._clock = clock or SystemClock()
         self._subscriptions: set[Subscription] = set()
         self._loop = Loop(
-            "ingest.watch", self.run_once, LoopSettings(interval=POLL_SECONDS), clock=self._clock
+            "ingest.watch", self.run_once, LoopSettings(poll_seconds), clock=self._clock
         )
 
     def wake(self) -> None:
