@@ -101,7 +101,7 @@ test-all: setup $(HELM) ## Run all tests.
 	@$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
 
 bench: setup ## Print chained and dispatched steps a second.
-	@$(BIN)/python tests/bench/bench.py $(ARGS)
+	@$(BIN)/python -m tests.bench.bench $(ARGS)
 
 ci: ## What continuous integration runs: check, then test.
 	@$(MAKE) --no-print-directory check

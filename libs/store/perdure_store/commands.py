@@ -1,0 +1,12 @@
+"""What this package brings to the command line of Perdure: `perdure migrate`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from perdure_store.cli import main
+
+
+def migrate(arguments: Sequence[str]) -> int:
+    """Bring the database to the newest schema; see `python -m perdure_store migrate`."""
+    return main(["migrate", *arguments])
