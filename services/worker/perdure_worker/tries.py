@@ -31,7 +31,7 @@ from perdure_worker.outcome import (
     timed_out,
 )
 
-LAST_WAIT_SECONDS = 1.0
+LAST_WAIT_SECONDS = 0.2
 """How long an executor may take to end when the worker itself is told to end at once."""
 
 SECONDS = histogram("worker_attempt_seconds", "How long tries took.", ("kind",))

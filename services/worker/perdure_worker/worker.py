@@ -20,10 +20,11 @@ from perdure_worker.reader import Reader
 from perdure_worker.slots import Slots
 from perdure_worker.steps import Steps
 
-RELEASE_SECONDS = 3.0
-"""How long releases and last reports may take once the worker is told to stop."""
+RELEASE_SECONDS = 2.0
+"""How long releases and last reports may take once the worker is told to stop; with the waits below
+and those of the executors it stays under what a process that is forced to end is given."""
 
-LAST_WAIT_SECONDS = 0.5
+LAST_WAIT_SECONDS = 0.4
 
 _logger = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from perdure_worker.executors.invocation import Invocation
 from perdure_worker.executors.port import TryContext
 from perdure_worker.outcome import ErrorClass, Failed, Outcome
 
-STOP_SECONDS = 1.0
+STOP_SECONDS = 0.5
 """How long handlers that were cancelled may take to clean up when the worker ends."""
 
 STOPPED = Failed(ErrorClass.RETRYABLE, "STOPPED", "the handler was stopped before its end")
