@@ -1,4 +1,5 @@
 import asyncio
+import json
 import signal
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
@@ -13,6 +14,7 @@ from perdure_testkit.waiting import eventually
 from tests.integration.worker.fake_engine import Stage, grant
 
 HANDLERS = """
+import threading
 import perdure
 
 handlers = perdure.Handlers()
@@ -20,6 +22,11 @@ handlers = perdure.Handlers()
 @handlers.handler("work")
 def work(given, ctx):
     return {"key": ctx.key_prefix}
+
+@handlers.handler("hang")
+def hang(given, ctx):
+    open(given["begun"], "w").close()
+    threading.Event().wait()
 """
 
 
@@ -62,6 +69,26 @@ async def test_f065_f067_a_worker_process_serves_its_handlers_and_ends_when_told
     assert process.returncode == 0, log.decode()
     assert report.output == b'{"key": "%s/node1"}' % report.lease.run_id.encode()
     await stage.until_empty()
+
+
+async def test_f067_a_handler_that_hangs_is_released_and_its_process_ends(
+    stage: Stage, folder: Path
+) -> None:
+    begun = folder / "begun"
+    async with worker_process(
+        stage,
+        folder,
+        PERDURE_WORKER_HANDLERS="my_handlers",
+        PERDURE_WORKER_QUEUES="io:default",
+        PERDURE_DRAIN_SECONDS="0.2",
+    ) as process:
+        data = json.dumps({"begun": str(begun)}).encode()
+        await stage.ready(grant(handler="hang", input=data))
+        await eventually(begun.exists)
+        process.send_signal(signal.SIGTERM)
+        _, log = await process.communicate()
+    assert process.returncode == 0, log.decode()
+    assert [lease.step for lease in stage.engine.released] == [1]
 
 
 async def test_a_handlers_module_that_cannot_be_imported_is_named_with_what_to_do(
