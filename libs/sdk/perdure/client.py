@@ -36,6 +36,10 @@ DEFAULT_ATTEMPTS = 5
 """How often a call is sent at most."""
 
 
+OWN_KEY_PREFIX = "sdk:"
+"""Begins the start keys that this client makes itself."""
+
+
 class Client:
     """A connection to Perdure, for one event loop; use it as an async context manager.
 
@@ -134,7 +138,7 @@ class Client:
             workflow=workflow,
             version=version,
             input=b"" if input is None else to_payload(input),
-            start_key=str(uuid.uuid4()) if start_key is None else start_key,
+            start_key=f"{OWN_KEY_PREFIX}{uuid.uuid4()}" if start_key is None else start_key,
             tags=tags or {},
             priority=priority,
         )

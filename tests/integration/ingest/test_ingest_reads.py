@@ -25,7 +25,8 @@ async def test_r12_f103_payloads_come_back_byte_for_byte(client: Client, rows: A
 async def test_a_whole_run_is_read_with_steps_attempts_effects_and_timers(
     client: Client, rows: Any
 ) -> None:
-    error = encode_error(NodeError("retryable", "TIMEOUT", "slow", node="n1"))
+    details = b'{"n": 18446744073709551616}'
+    error = encode_error(NodeError("retryable", "TIMEOUT", "slow", details, "n1"))
     run_id = await rows.waiting_run()
     now = await rows.now()
     await rows.step(run_id, 2, status="failed", failures=2, losses=1, fence=3, error=error)
@@ -51,7 +52,7 @@ async def test_a_whole_run_is_read_with_steps_attempts_effects_and_timers(
     assert (waiting.queue, failed.queue) == ("", "io:shared")
     assert (failed.attempt, failed.failures, failed.losses, failed.fence) == (3, 2, 1, 3)
     assert getattr(failed.error, "class") == "retryable"
-    assert (failed.error.code, failed.error.message) == ("TIMEOUT", "slow")
+    assert (failed.error.code, failed.error.details) == ("TIMEOUT", details)
     assert [attempt.outcome for attempt in failed.attempts] == ["timed_out"]
     assert [(effect.key, effect.calls) for effect in run.effects] == [("k", 2)]
 

@@ -11,6 +11,7 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from perdure import Client, PerdureApiError, PerdureUnavailable
+from perdure.client import OWN_KEY_PREFIX
 from perdure.client_transport import FIRST_PAUSE, LONGEST_PAUSE, pause_before
 from perdure.errors import STATUS_DETAILS_KEY, FieldProblem
 from perdure_contracts.v1.run_service_pb2 import StartRunRequest, StartRunResponse
@@ -132,7 +133,7 @@ async def test_protocol_p7_repeats_of_a_start_carry_one_key_that_the_client_made
     keys = {request.start_key for request in ingest.requests}
     assert len(ingest.requests) == 3
     assert len(keys) == 1
-    assert uuid.UUID(keys.pop()).version == 4
+    assert uuid.UUID(keys.pop().removeprefix(OWN_KEY_PREFIX)).version == 4
 
 
 async def test_repeats_end_with_the_number_of_attempts(

@@ -11,6 +11,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from perdure.cli.changes import Changes
 from perdure.cli.output import duration, one_line, table_lines
 from perdure.cli.timeline import standing, timeline
+from perdure.client import OWN_KEY_PREFIX
 from perdure_contracts.v1 import run_pb2
 from perdure_contracts.v1.run_pb2 import Attempt, Effect, Run, RunError, Step
 
@@ -39,7 +40,7 @@ def running(*steps: Step) -> Run:
     [
         (
             step(status=run_pb2.STEP_STATUS_QUEUED, queue="io:shared"),
-            "`send` waits for a worker of io:shared",
+            "`send` waits for a worker of io:shared for 1 min",
         ),
         (
             step(status=run_pb2.STEP_STATUS_RUNNING, worker="w-1", started_at=at(-3)),
@@ -66,6 +67,21 @@ def running(*steps: Step) -> Run:
 )
 def test_what_a_run_waits_for_is_one_line(step_: Step, expected: str) -> None:
     assert standing(running(step_), NOW) == expected
+
+
+def test_a_step_that_nobody_takes_points_to_the_doctor_counted_from_its_last_try() -> None:
+    queued = step(status=run_pb2.STEP_STATUS_QUEUED, queue="io:shared", created_at=at(-900))
+    assert standing(running(queued), NOW).endswith("for 15 min: run `perdure doctor`")
+    queued.attempts.add(outcome="lost", started_at=at(-60), ended_at=at(-2))
+    assert standing(running(queued), NOW).endswith("for 2.0 s")
+
+
+def test_a_key_that_the_client_made_is_not_shown() -> None:
+    run = running()
+    run.start_key = "order-7"
+    assert "key order-7" in "\n".join(timeline(run, NOW))
+    run.start_key = f"{OWN_KEY_PREFIX}{NOW}"
+    assert "key" not in "\n".join(timeline(run, NOW))
 
 
 def test_a_run_that_nothing_moves_points_to_the_doctor() -> None:

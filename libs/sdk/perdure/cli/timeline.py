@@ -9,12 +9,13 @@ import click
 from perdure_contracts.v1 import run_pb2
 
 from perdure.cli.output import clock_time, coloured, duration, moment, one_line, table_lines, word
+from perdure.client import OWN_KEY_PREFIX
 
 MAX_NAMED = 3
 """Steps that the line on what a run waits for names; the others are counted."""
 
 LATE = timedelta(seconds=60)
-"""A timer that is later than this is worth a doctor's look."""
+"""A timer that is later than this, and a step queued for longer, are worth a doctor's look."""
 
 _UNFINISHED = (
     run_pb2.STEP_STATUS_QUEUED,
@@ -64,7 +65,7 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
             since = duration(now - moment(step.started_at))
             return f"{name} runs at {step.worker} for {since}"
         case run_pb2.STEP_STATUS_QUEUED:
-            return f"{name} waits for a worker of {step.queue}"
+            return f"{name} waits for a worker of {step.queue}{_queued_for(step, now)}"
         case run_pb2.STEP_STATUS_BACKING_OFF:
             cause = f" after {step.error.code}" if step.HasField("error") else ""
             return f"{name} is tried again {_until(step, now)}{cause}"
@@ -72,6 +73,13 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
             return f"{name} waits {_until(step, now)}"
         case _:
             return f"{name} is parked"
+
+
+def _queued_for(step: run_pb2.Step, now: datetime) -> str:
+    since = step.attempts[-1].ended_at if step.attempts else step.created_at
+    length = now - moment(since)
+    advice = ": run `perdure doctor`" if length > LATE else ""
+    return f" for {duration(length)}{advice}"
 
 
 def _until(step: run_pb2.Step, now: datetime) -> str:
@@ -87,10 +95,15 @@ def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
     title = click.style(f"{run.workflow} v{run.workflow_version}", bold=True)
     created = moment(run.created_at)
     about = [f"started {clock_time(created)} ({duration(now - created)} ago)"]
-    about += [f"key {run.start_key}"] if run.start_key else []
+    about += [f"key {run.start_key}"] if _is_given(run.start_key) else []
     about += [f"priority {run.priority}"] if run.priority else []
     about += [f"{key}={value}" for key, value in sorted(run.tags.items())]
     return [f"{run.run_id}  {title}  {coloured(word(run))}", "  ".join(about)]
+
+
+def _is_given(start_key: str) -> bool:
+    """Tell whether a person chose the key; one that the client made says nothing to anybody."""
+    return bool(start_key) and not start_key.startswith(OWN_KEY_PREFIX)
 
 
 def _error(error: run_pb2.RunError | None) -> list[str]:
