@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -15,6 +16,8 @@ STREAM_GONE = "stream_gone"
 """Values of the metadata key `trouble` of an Unavailable that Redis caused."""
 
 _MISSING_GROUP_WORDS = ("NOGROUP", "UNBLOCKED")  # the second is said to who waited, before 7
+# The client writes the command in front of what the server said of it in a pipeline.
+_FIRST_WORD = re.compile(r"(?:.* caused error: \W*)?([A-Z]+)\b", re.DOTALL)
 _TROUBLE_BY_WORD = {
     "OOM": REFUSING_WRITES,
     "READONLY": REFUSING_WRITES,
@@ -55,7 +58,7 @@ def classify(error: BaseException) -> PerdureError | None:
     if trouble is not None:
         return unavailable(str(error) or type(error).__name__, trouble)
     if isinstance(error, exceptions.ResponseError):
-        if str(error).startswith(_MISSING_GROUP_WORDS):
+        if _first_word(error) in _MISSING_GROUP_WORDS:
             return MissingGroup(f"Redis: {error}", reason=Reason.STREAMS_UNAVAILABLE)
         return Internal(f"Redis refused a command: {error}", reason=Reason.INTERNAL)
     return None
@@ -92,5 +95,10 @@ def _trouble(error: BaseException) -> str | None:
         if isinstance(error, kind):
             return trouble
     if isinstance(error, exceptions.ResponseError):
-        return _TROUBLE_BY_WORD.get(str(error).partition(" ")[0])
+        return _TROUBLE_BY_WORD.get(_first_word(error))
     return UNREACHABLE if isinstance(error, _LOST_CONNECTION) else None
+
+
+def _first_word(error: exceptions.ResponseError) -> str:
+    found = _FIRST_WORD.match(str(error))
+    return found[1] if found else ""

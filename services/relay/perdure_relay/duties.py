@@ -100,11 +100,19 @@ class Duties(Component):
 
     async def on_start(self) -> None:
         """Stand for election; the first win comes soon after."""
-        await self._loop.start()
+        try:
+            await self.refresh()
+            await self._loop.start()
+        except BaseException:
+            await self._step_down()
+            raise
 
     async def on_stop(self) -> None:
         """Step down from everything, so that another relay takes over at once."""
         await self._loop.stop()
+        await self._step_down()
+
+    async def _step_down(self) -> None:
         elections = list(self._elections.values())
         self._elections.clear()
         async with asyncio.TaskGroup() as tasks:

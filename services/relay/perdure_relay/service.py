@@ -5,29 +5,27 @@ from __future__ import annotations
 import os
 import socket
 import uuid
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 from perdure_runtime.backoff import Backoff
 from perdure_runtime.election import ElectionSettings
 from perdure_runtime.lifecycle import Component, Group
-from perdure_runtime.loop import Loop, LoopSettings
+from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.ops import OpsServer
 from perdure_runtime.process import Process
-from perdure_store.leaders import PostgresLeaseStore
 from perdure_store.listen import Listener
 from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 from perdure_streams.client import open_streams
 from perdure_streams.errors import classified
 from perdure_streams.freed import FreedListener
-from perdure_streams.producer import Producer
 from redis.asyncio import Redis
 
 from perdure_relay.ages import Ages
 from perdure_relay.config import RelayConfig
-from perdure_relay.dispatch import Dispatcher, DispatchSettings
-from perdure_relay.duties import Duties
-from perdure_relay.recovery import Recovery
+from perdure_relay.dispatch import DispatchSettings
+from perdure_relay.parts import make_parts
 
 APPLICATION_NAME = "perdure-relay"
 CHANNEL = "perdure_outbox"
@@ -111,31 +109,23 @@ class RelayService(Component):
 
 
 def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
-    """Put the relay's parts together; elections stand before the loops that act under them."""
-    producer = Producer(client)
+    """Put loops and wake-ups around the parts; the loops stop before they step down."""
     ttl = config.lease_seconds
-    duties = Duties(
+    parts = make_parts(
         pool,
-        PostgresLeaseStore(pool),
+        client,
         holder(),
-        lambda: dispatching.wake(),
-        ElectionSettings(ttl=ttl, renew_every=ttl * 0.3, margin=ttl * 0.1),
+        DispatchSettings(config.buffer_entries, config.orgs_per_pass),
+        on_gain=lambda: dispatching.wake(),
+        election=ElectionSettings(ttl=ttl, renew_every=ttl * 0.3, margin=ttl * 0.1),
     )
-    recovery = Recovery(pool, producer, duties)
-    settings = DispatchSettings(config.buffer_entries, config.orgs_per_pass)
-    dispatcher = Dispatcher(pool, client, producer, duties, recovery, settings)
-    dispatching = Loop(
-        "relay-dispatch", dispatcher.run_once, LoopSettings(config.poll_seconds, backoff=BACKOFF)
-    )
-    rechecking = Loop(
-        "relay-recheck", recovery.run_once, LoopSettings(config.recheck_seconds, backoff=BACKOFF)
-    )
+    dispatching = _loop("relay-dispatch", parts.dispatcher.run_once, config.poll_seconds)
     return Group(
         [
-            duties,
+            parts.duties,
             dispatching,
-            rechecking,
-            Loop("relay-ages", Ages(pool).run_once, LoopSettings(AGES_SECONDS)),
+            _loop("relay-recheck", parts.recovery.run_once, config.recheck_seconds),
+            _loop("relay-ages", Ages(pool).run_once, AGES_SECONDS),
             FreedListener(client, dispatching.wake),
             Listener(
                 config.direct_url,
@@ -146,6 +136,10 @@ def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
             ),
         ]
     )
+
+
+def _loop(name: str, run_once: Callable[[], Awaitable[Pass]], interval: float) -> Loop:
+    return Loop(name, run_once, LoopSettings(interval, backoff=BACKOFF))
 
 
 def holder() -> str:

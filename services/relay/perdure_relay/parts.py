@@ -1,0 +1,55 @@
+"""The parts that do the relay's work, put together."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import asyncpg
+from perdure_runtime.clock import Clock, SystemClock
+from perdure_runtime.election import ElectionSettings
+from perdure_store.leaders import PostgresLeaseStore
+from perdure_streams.producer import Producer
+from redis.asyncio import Redis
+
+from perdure_relay.dispatch import Dispatcher, DispatchSettings
+from perdure_relay.duties import Duties
+from perdure_relay.recovery import Recovery
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What a relay leads, how it sends, and how it finds what was lost."""
+
+    duties: Duties
+    dispatcher: Dispatcher
+    recovery: Recovery
+
+
+def make_parts(
+    pool: asyncpg.Pool,
+    client: Redis,
+    holder: str,
+    settings: DispatchSettings,
+    *,
+    on_gain: Callable[[], None] = lambda: None,
+    election: ElectionSettings | None = None,
+    clock: Clock | None = None,
+    jitter: Callable[[], float] = random.random,
+) -> Parts:
+    """Make a relay that stands for election as `holder`, which no other process ever uses."""
+    producer = Producer(client)
+    duties = Duties(pool, PostgresLeaseStore(pool), holder, on_gain, election)
+    recovery = Recovery(pool, producer, duties)
+    dispatcher = Dispatcher(
+        pool,
+        client,
+        producer,
+        duties,
+        recovery,
+        settings,
+        clock=clock or SystemClock(),
+        jitter=jitter,
+    )
+    return Parts(duties, dispatcher, recovery)

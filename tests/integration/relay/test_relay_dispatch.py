@@ -1,0 +1,152 @@
+"""From ready rows to stream entries: what is sent, how often, and what dying in between leaves."""
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+
+import asyncpg
+import pytest
+from perdure_relay.parts import Parts
+from perdure_runtime.clock import FakeClock
+from perdure_runtime.fail_points import Pause, Raise, arm
+from perdure_streams.announce import Announcer
+from perdure_streams.consumer import Entry
+from perdure_streams.names import Queue, StreamName
+from perdure_testkit.database import Database
+from perdure_testkit.outbox import Outbox
+
+Dispatch = Callable[[], Awaitable[int]]
+Deliver = Callable[..., Awaitable[list[Entry]]]
+
+RUN = uuid.UUID("01890000-0000-7000-8000-000000000001")
+TRACEPARENT = "00-" + "1" * 32 + "-" + "2" * 16 + "-01"
+
+
+@pytest.fixture(autouse=True)
+async def ten_free_slots(announcer: Announcer, io: Queue) -> None:
+    await announcer.announce({io: 10})
+
+
+async def test_a_ready_row_becomes_a_hint_and_is_marked_with_its_entry(
+    outbox: Outbox, dispatch: Dispatch, deliver: Deliver, io: Queue
+) -> None:
+    await outbox.add(run_id=RUN, traceparent=TRACEPARENT)
+    assert await dispatch() == 1
+    (entry,) = await deliver(io)
+    hint = entry.hint
+    assert (hint.org, hint.run_id, hint.step, hint.traceparent) == ("acme", RUN, 1, TRACEPARENT)
+    row = await outbox.connection.fetchrow("SELECT * FROM outbox")
+    assert row is not None
+    assert (row["state"], row["entry_id"]) == ("sent", entry.entry_id)
+    assert row["sent_at"] is not None
+    assert await dispatch() == 0
+
+
+@pytest.mark.parametrize("point", ["streams.xadd.after", "store.outbox_mark_sent.before"])
+async def test_r4_dying_between_xadd_and_mark_sends_twice_and_keeps_the_row(
+    outbox: Outbox, dispatch: Dispatch, deliver: Deliver, io: Queue, clock: FakeClock, point: str
+) -> None:
+    (row,) = await outbox.add()
+    name, _, side = point.rpartition(".")
+    with arm(name, side, Raise()):
+        assert await dispatch() == 0
+    assert await outbox.states() == {row: "ready"}
+    await clock.advance(60)
+    assert await dispatch() == 1
+    assert len({entry.hint.run_id for entry in await deliver(io)}) == 1
+    assert await outbox.states() == {row: "sent"}
+
+
+async def test_p2_a_relay_that_was_paused_does_not_mark_the_row_of_a_retry(
+    outbox: Outbox, relay: Parts, dispatch: Dispatch
+) -> None:
+    await outbox.add()
+    await dispatch()
+    await outbox.lease(await outbox.connection.fetchval("SELECT run_id FROM outbox"))
+    await outbox.add(run_id=RUN)
+    paused = Pause()
+    with arm("streams.xadd", "after", paused):
+        sending = asyncio.create_task(relay.dispatcher.run_once())
+        await paused.reached.wait()
+        await outbox.lease(RUN)
+        (retry,) = await outbox.add(run_id=RUN)
+        paused.release.set()
+        await sending
+    assert await outbox.states() == {retry: "ready"}
+
+
+async def test_f075_a_lower_id_that_is_committed_later_is_sent_too(
+    outbox: Outbox, database: Database, dispatch: Dispatch
+) -> None:
+    late = await database.connect("coordinator")
+    transaction = late.transaction()
+    await transaction.start()
+    (lower,) = await Outbox(late).add()
+    (higher,) = await outbox.add()
+    assert lower < higher
+    assert await dispatch() == 1
+    await transaction.commit()
+    assert await dispatch() == 1
+    assert await outbox.states() == {lower: "sent", higher: "sent"}
+
+
+async def test_r14_a_row_that_is_being_leased_is_not_waited_for(
+    outbox: Outbox, database: Database, dispatch: Dispatch
+) -> None:
+    (held,) = await outbox.add()
+    (free,) = await outbox.add()
+    holder = await database.connect("coordinator")
+    transaction = holder.transaction()
+    await transaction.start()
+    await holder.execute("SELECT FROM outbox WHERE outbox_id = $1 FOR UPDATE", held)
+    await asyncio.wait_for(dispatch(), 5)
+    await transaction.rollback()
+    assert await outbox.states() == {held: "ready", free: "sent"}
+
+
+async def test_r13_no_transaction_is_open_while_redis_is_called(
+    outbox: Outbox, relay: Parts, stream: StreamName, database: Database
+) -> None:
+    await relay.recovery.recover(stream)
+    await outbox.add()
+    paused = Pause()
+    with arm("streams.xadd", "before", paused):
+        sending = asyncio.create_task(relay.dispatcher.run_once())
+        await paused.reached.wait()
+        open_transactions = await (await database.connect()).fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE usename = 'perdure_relay'"
+            " AND datname = current_database() AND xact_start IS NOT NULL"
+        )
+        paused.release.set()
+        await sending
+    assert open_transactions == 0
+
+
+async def test_blocked_rows_are_not_sent_and_stand_in_nobodys_way(
+    outbox: Outbox, dispatch: Dispatch
+) -> None:
+    (blocked, free) = await outbox.add(2)
+    await outbox.connection.execute(
+        "UPDATE outbox SET state = 'blocked' WHERE outbox_id = $1", blocked
+    )
+    assert await dispatch() == 1
+    assert await outbox.states() == {blocked: "blocked", free: "sent"}
+
+
+async def test_rows_of_a_lane_that_does_not_exist_hinder_nobody(
+    outbox: Outbox, dispatch: Dispatch
+) -> None:
+    (unknown,) = await outbox.add(queue="nowhere:shared")
+    (known,) = await outbox.add()
+    assert await dispatch() == 1
+    assert await outbox.states() == {unknown: "ready", known: "sent"}
+
+
+async def test_the_relay_may_write_nothing_but_its_marks(
+    outbox: Outbox, database: Database
+) -> None:
+    await outbox.add()
+    relay = await database.connect("relay")
+    for statement in ("DELETE FROM outbox", "UPDATE outbox SET priority = 1"):
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await relay.execute(statement)
