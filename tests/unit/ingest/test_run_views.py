@@ -62,20 +62,20 @@ def step_row(status: str = "queued") -> StepRow:
 
 @pytest.mark.parametrize("status", list(RunStatus))
 def test_every_state_of_a_run_has_its_message(status: str) -> None:
-    snapshot = RunSnapshot(run_row(status), (), (), (), None)
+    snapshot = RunSnapshot(run_row(status), (), (), ())
     shown = whole_run(snapshot, with_payloads=True).status
     assert run_pb2.RunStatus.Name(shown) == f"RUN_STATUS_{status.upper()}"
 
 
 @pytest.mark.parametrize("status", list(StepStatus))
 def test_every_state_of_a_step_has_its_message(status: str) -> None:
-    snapshot = RunSnapshot(run_row(), (step_row(status),), (), (), None)
+    snapshot = RunSnapshot(run_row(), (step_row(status),), (), ())
     shown = whole_run(snapshot, with_payloads=True).steps[0].status
     assert run_pb2.StepStatus.Name(shown) == f"STEP_STATUS_{status.upper()}"
 
 
 def test_a_run_is_shown_with_what_people_count() -> None:
-    snapshot = RunSnapshot(run_row(), (step_row(),), (), (), 10)
+    snapshot = RunSnapshot(run_row(), (step_row(),), (), ())
     run = whole_run(snapshot, with_payloads=True)
     assert (run.run_id, run.revision, run.priority) == (str(RUN_ID), 2**40, -5)
     assert run.input == b"18446744073709551616"

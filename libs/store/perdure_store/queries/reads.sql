@@ -2,44 +2,50 @@
 -- Every query on a partitioned table names a run id or bounds of run ids, so that months are pruned.
 
 -- name: run_snapshots
--- Reads whole runs that are past a revision, each as of one snapshot; payloads of steps up to a total size.
+-- Reads whole runs that are past a revision, each as of one snapshot; payloads of steps if they are wanted.
+-- Each inner query names the run ids again, since only a parameter prunes months while planning.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
        r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent,
-       total.payload_bytes,
        ARRAY(
            SELECT ROW (
                s.step, s.node, s.scope, s.kind, s.status::text, s.lane, s.owner, s.failures, s.losses,
                s.fence, CASE WHEN s.status = 'running' THEN s.worker END,
-               CASE WHEN total.payload_bytes <= $4::bigint THEN s.input END,
-               CASE WHEN total.payload_bytes <= $4::bigint THEN s.output END,
+               CASE WHEN $4::boolean THEN s.input END, CASE WHEN $4::boolean THEN s.output END,
                s.error, s.created_at, s.started_at, s.ended_at,
                (SELECT min(t.due_at) FROM timers AS t WHERE t.run_id = s.run_id AND t.step = s.step)
            )
-             FROM steps AS s WHERE s.run_id = r.run_id ORDER BY s.step
+             FROM steps AS s
+            WHERE s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[])
+            ORDER BY s.step
        ) AS steps,
        ARRAY(
            SELECT ROW (a.step, a.fence, a.worker, a.outcome, a.error, a.started_at, a.ended_at)
-             FROM attempts AS a WHERE a.run_id = r.run_id ORDER BY a.step, a.fence
+             FROM attempts AS a
+            WHERE a.run_id = r.run_id AND a.run_id = ANY ($2::uuid[])
+            ORDER BY a.step, a.fence
        ) AS attempts,
        ARRAY(
            SELECT ROW (e.key, e.step, e.kind, e.status::text, e.calls, e.begun_at, e.settled_at)
-             FROM effects AS e WHERE e.run_id = r.run_id ORDER BY e.begun_at, e.key
+             FROM effects AS e
+            WHERE e.run_id = r.run_id AND e.run_id = ANY ($2::uuid[])
+            ORDER BY e.begun_at, e.key
        ) AS effects
   FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS wanted (org, run_id, revision)
   JOIN runs AS r ON r.run_id = wanted.run_id AND r.org = wanted.org AND r.revision > wanted.revision
- CROSS JOIN LATERAL (
-       SELECT CASE WHEN $4::bigint > 0 THEN
-                  octet_length(r.input) + coalesce(octet_length(r.output), 0)
-                  + (
-                      SELECT coalesce(sum(coalesce(octet_length(s.input), 0) + coalesce(octet_length(s.output), 0)
-                                          + coalesce(octet_length(s.error), 0)), 0)
-                        FROM steps AS s WHERE s.run_id = r.run_id
-                  ) + (
-                      SELECT coalesce(sum(octet_length(a.error)), 0) FROM attempts AS a WHERE a.run_id = r.run_id
-                  )
-              END AS payload_bytes
-       ) AS total
  WHERE r.run_id = ANY ($2::uuid[]);
+
+-- name: run_payload_bytes
+-- Sums the sizes of a run's payloads and errors, those of its steps and attempts included.
+SELECT (
+           SELECT coalesce(sum(octet_length(input) + coalesce(octet_length(output), 0)), 0)
+             FROM runs WHERE run_id = $1
+       ) + (
+           SELECT coalesce(sum(coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0)
+                               + coalesce(octet_length(error), 0)), 0)
+             FROM steps WHERE run_id = $1
+       ) + (
+           SELECT coalesce(sum(octet_length(error)), 0) FROM attempts WHERE run_id = $1
+       );
 
 -- name: run_exists
 -- Tells whether the org has a run.

@@ -82,15 +82,13 @@ class EffectRow:
 class RunSnapshot:
     """A run with its steps, attempts and effects, all as of one moment.
 
-    `payload_bytes` is the size of all its payloads and errors, None if it was not asked for; those
-    of its steps are there only if it is within what was asked for.
+    Payloads of steps are there only if they were asked for.
     """
 
     run: RunRow
     steps: tuple[StepRow, ...]
     attempts: tuple[AttemptRow, ...]
     effects: tuple[EffectRow, ...]
-    payload_bytes: int | None
 
 
 @dataclass(frozen=True, slots=True)

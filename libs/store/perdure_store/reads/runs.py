@@ -27,7 +27,7 @@ ID_CLOCK_MARGIN = timedelta(hours=1)
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _LAST_ID_INSTANT = datetime(9998, 1, 1, tzinfo=UTC)
-_OF_SNAPSHOT = ("steps", "attempts", "effects", "payload_bytes")
+_OF_SNAPSHOT = ("steps", "attempts", "effects")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +51,15 @@ class RunFilter:
 
 
 async def read_run(
-    pool: asyncpg.Pool, org: str, run_id: UUID, *, max_payload_bytes: int = 0
+    pool: asyncpg.Pool, org: str, run_id: UUID, *, with_payloads: bool
 ) -> RunSnapshot | None:
-    """Read one run; payloads of its steps only if all of the run's fit into `max_payload_bytes`."""
-    watched = [Watched(org, run_id)]
-    found = await read_changed(pool, watched, max_payload_bytes=max_payload_bytes)
+    """Read one run, None if the org has none of that id."""
+    found = await read_changed(pool, [Watched(org, run_id)], with_payloads=with_payloads)
     return found[0] if found else None
 
 
 async def read_changed(
-    pool: asyncpg.Pool, watched: Sequence[Watched], *, max_payload_bytes: int = 0
+    pool: asyncpg.Pool, watched: Sequence[Watched], *, with_payloads: bool
 ) -> list[RunSnapshot]:
     """Read those runs that are past the revision known of them, in one query (p12)."""
     async with acquire(pool) as connection:
@@ -69,9 +68,15 @@ async def read_changed(
             [each.org for each in watched],
             [each.run_id for each in watched],
             [each.revision for each in watched],
-            max_payload_bytes,
+            with_payloads,
         )
     return [_snapshot(record) for record in found]
+
+
+async def payload_bytes(pool: asyncpg.Pool, run_id: UUID) -> int:
+    """Sum the sizes of a run's payloads and errors; 0 if there is no such run."""
+    async with acquire(pool) as connection:
+        return int(await connection.fetchval(sql("reads.run_payload_bytes"), run_id))
 
 
 async def list_runs(
@@ -122,5 +127,4 @@ def _snapshot(record: asyncpg.Record) -> RunSnapshot:
         steps=tuple(StepRow(*row) for row in record["steps"]),
         attempts=tuple(AttemptRow(*row) for row in record["attempts"]),
         effects=tuple(EffectRow(*row) for row in record["effects"]),
-        payload_bytes=record["payload_bytes"],
     )

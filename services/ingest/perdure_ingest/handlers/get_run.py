@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.run_service_pb2 import GetRunRequest, GetRunResponse
-from perdure_store.reads.runs import read_run
+from perdure_store.reads.runs import payload_bytes, read_run
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, refuse_oversized, run_not_found, too_large
@@ -17,12 +17,12 @@ async def get_run(doors: Doors, caller: Caller, request: GetRunRequest) -> GetRu
     fields = Check()
     run_id = fields.run_id("run_id", request.run_id)
     fields.refuse()
+    size = await payload_bytes(doors.pool, run_id)
     snapshot = await read_run(
-        doors.pool, caller.org, run_id, max_payload_bytes=limits.MAX_RUN_PAYLOADS
+        doors.pool, caller.org, run_id, with_payloads=size <= limits.MAX_RUN_PAYLOADS
     )
     if snapshot is None:
         raise run_not_found(run_id)
-    size = snapshot.payload_bytes or 0
     if size > limits.MAX_RUN_PAYLOADS:
         raise too_large("the run's payloads", size, limits.MAX_RUN_PAYLOADS)
     response = GetRunResponse(run=whole_run(snapshot, with_payloads=True))

@@ -30,7 +30,7 @@ async def watch_run(
     if request.after_revision < 0:
         fields.add("after_revision", "must not be negative")
     fields.refuse()
-    snapshot = await read_run(doors.pool, caller.org, run_id)
+    snapshot = await read_run(doors.pool, caller.org, run_id, with_payloads=False)
     if snapshot is None:
         raise run_not_found(run_id)
     known = max(request.after_revision, snapshot.run.revision)
