@@ -1,8 +1,8 @@
-"""Each folder says in a README what belongs in it; each relative link leads somewhere."""
+"""Each folder has its README, each relative link its target, each test that docs name exists."""
 
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 from tools.findings import ROOT, Finding, project_files, report
@@ -10,6 +10,8 @@ from tools.findings import ROOT, Finding, project_files, report
 MEMBER_PARENTS = ("libs", "services")
 DOCUMENTED_TO_SECOND_LEVEL = ("libs", "services", "tests", "docs", "deploy", "examples")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
+TEST_NAME = re.compile(r"\btest_\w+")
+TEST_DEFINITION = re.compile(r"^ *(?:async )?def (test_\w+)", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
@@ -47,13 +49,34 @@ def broken_links(path: str, text: str, root: Path = ROOT) -> Iterator[Finding]:
             yield Finding(path, line, f"links to {target}, which is not there")
 
 
+def unknown_tests(path: str, text: str, known: Collection[str]) -> Iterator[Finding]:
+    """Yield the tests that a page names and that are not there: a claim without its proof."""
+    for number, line in enumerate(text.splitlines(), 1):
+        for name in TEST_NAME.findall(line):
+            if name not in known:
+                yield Finding(path, number, f"names {name}, which is no test")
+
+
+def known_tests(paths: Sequence[str], root: Path = ROOT) -> set[str]:
+    """Return the names of all test functions and of the files that hold them."""
+    files = [path for path in paths if path.startswith("tests/") and path.endswith(".py")]
+    names = {PurePosixPath(path).stem for path in files}
+    for path in files:
+        names.update(TEST_DEFINITION.findall((root / path).read_text()))
+    return names
+
+
 def main() -> int:
     """Lint the repository."""
     paths = project_files()
     pages = [path for path in paths if path.endswith(".md")]
+    tests = known_tests(paths)
     findings = list(missing_readmes(paths))
     for page in pages:
-        findings.extend(broken_links(page, (ROOT / page).read_text()))
+        text = (ROOT / page).read_text()
+        findings.extend(broken_links(page, text))
+        if page.startswith("docs/"):
+            findings.extend(unknown_tests(page, text, tests))
     return report("docs-check", findings, f"{len(pages)} pages")
 
 

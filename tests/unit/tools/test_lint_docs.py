@@ -1,8 +1,8 @@
-"""The docs lint asks for a README where a folder needs one and follows relative links."""
+"""The docs lint asks for READMEs, follows links and looks for the tests that pages name."""
 
 from pathlib import Path
 
-from tools.lint_docs import broken_links, missing_readmes
+from tools.lint_docs import broken_links, known_tests, missing_readmes, unknown_tests
 
 
 def test_members_kinds_and_top_folders_need_a_readme() -> None:
@@ -27,3 +27,20 @@ def test_a_link_that_leads_nowhere_is_found_with_its_line(tmp_path: Path) -> Non
 
 def test_code_blocks_hold_no_links(tmp_path: Path) -> None:
     assert list(broken_links("page.md", "```\n[d](gone.md)\n```\n", tmp_path)) == []
+
+
+def test_a_page_that_names_a_test_that_is_not_there_is_found_with_its_line() -> None:
+    text = "proved by `test_here`\n\nand `test_gone` in `test_file.py`, not latest_news\n"
+    found = list(unknown_tests("docs/page.md", text, {"test_here", "test_file"}))
+    assert [(finding.line, finding.message) for finding in found] == [
+        (3, "names test_gone, which is no test")
+    ]
+
+
+def test_tests_are_known_by_function_and_by_file(tmp_path: Path) -> None:
+    (tmp_path / "tests").mkdir()
+    code = "async def test_a(x: int) -> None: ...\nclass T:\n    def test_b(self) -> None: ...\n"
+    (tmp_path / "tests" / "test_c.py").write_text(code)
+    assert known_tests(["tests/test_c.py", "libs/test_d.py"], tmp_path) == {
+        "test_a", "test_b", "test_c",
+    }  # fmt: skip
