@@ -8,6 +8,7 @@ import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -62,10 +63,18 @@ class Client:
     ) -> None:
         self.address = find_address(address, os.environ, Path.cwd())
         self._transport = Transport(self.address, timeout=timeout, attempts=attempts)
-        channel = self._transport.channel
-        self._workflows = workflow_service_pb2_grpc.WorkflowServiceStub(channel)
-        self._runs = run_service_pb2_grpc.RunServiceStub(channel)
-        self._system = system_service_pb2_grpc.SystemServiceStub(channel)
+
+    @cached_property
+    def _workflows(self) -> workflow_service_pb2_grpc.WorkflowServiceStub:
+        return workflow_service_pb2_grpc.WorkflowServiceStub(self._transport.channel)
+
+    @cached_property
+    def _runs(self) -> run_service_pb2_grpc.RunServiceStub:
+        return run_service_pb2_grpc.RunServiceStub(self._transport.channel)
+
+    @cached_property
+    def _system(self) -> system_service_pb2_grpc.SystemServiceStub:
+        return system_service_pb2_grpc.SystemServiceStub(self._transport.channel)
 
     async def __aenter__(self) -> Self:
         return self

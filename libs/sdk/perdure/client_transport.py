@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator
+from functools import cached_property
 from typing import TypeVar
 
 import grpc
@@ -43,9 +44,14 @@ class Transport:
     """
 
     def __init__(self, address: str, *, timeout: float, attempts: int) -> None:
-        self.channel = grpc.aio.insecure_channel(address, options=_OPTIONS)
+        self._address = address
         self._timeout = timeout
         self._attempts = attempts
+
+    @cached_property
+    def channel(self) -> grpc.aio.Channel:
+        """The channel, made at its first use: it belongs to the event loop that runs then."""
+        return grpc.aio.insecure_channel(self._address, options=_OPTIONS)
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from typing import Any
 
 import pytest
@@ -12,9 +12,10 @@ from perdure_contracts.v1 import run_pb2
 from perdure_contracts.v1.run_service_pb2 import WatchRunRequest
 from perdure_ingest.app import RUNS_CHANNEL, Ingest
 from perdure_ingest.watch.watcher import RunWatcher
+from perdure_testkit.waiting import eventually
 
 
-def watch(client: Client, run_id: Any, after: int = 0) -> AsyncIterator[Any]:
+def watch(client: Client, run_id: Any, after: int = 0) -> AsyncGenerator[Any, None]:
     request = WatchRunRequest(run_id=str(run_id), after_revision=after)
     return client._transport.stream(client._runs.WatchRun, request)
 
@@ -123,3 +124,19 @@ async def test_a_watch_survives_the_loss_of_its_server(
     following = asyncio.ensure_future(anext(changes))
     await ingest.server.start()
     assert (await following).status == run_pb2.RUN_STATUS_COMPLETED
+
+
+@pytest.mark.parametrize("config_changes", [{"watch_limit": 1}])
+async def test_a_stream_whose_client_left_frees_its_place(client: Client, rows: Any) -> None:
+    run_id = await rows.waiting_run()
+    first = watch(client, run_id)
+    await anext(first)
+    await first.aclose()
+
+    async def has_place() -> bool:
+        try:
+            return bool(await anext(watch(client, run_id)))
+        except PerdureApiError:
+            return False
+
+    await eventually(has_place, what="a place for another stream")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from typing import Any
@@ -156,6 +157,18 @@ async def test_a_wait_beyond_the_deadline_is_not_begun(ingest: ScriptedIngest) -
         with pytest.raises(PerdureUnavailable) as caught:
             await client.start_run("w")
     assert caught.value.retry_after == 99.0
+
+
+def test_a_client_may_be_made_before_its_event_loop_runs() -> None:
+    (port,) = free_ports(1)
+    client = Client(f"127.0.0.1:{port}", attempts=1)
+
+    async def use() -> None:
+        async with client:
+            await client.get_run("x")
+
+    with pytest.raises(PerdureUnavailable):
+        asyncio.run(use())
 
 
 async def test_nobody_there_has_a_reason_of_its_own() -> None:
