@@ -15,6 +15,8 @@ DECLARE
     key_look_ups constant text[] := ARRAY[
         'enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off', 'jit=off'
     ];
+    -- Lists are planned with the values asked for: a plan for any values may touch every month.
+    own_plans constant text[] := ARRAY['plan_cache_mode=force_custom_plan', 'jit=off'];
     wanted text[];
     setting text;
 BEGIN
@@ -24,6 +26,8 @@ BEGIN
         wanted := time_outs;
         IF role_name = 'perdure_coordinator' THEN
             wanted := wanted || key_look_ups;
+        ELSIF role_name = 'perdure_ingest' THEN
+            wanted := wanted || own_plans;
         END IF;
         FOR attempt IN 1..10 LOOP
             EXIT WHEN EXISTS (SELECT FROM pg_roles WHERE rolname = role_name AND rolconfig @> wanted);

@@ -1,4 +1,6 @@
-"""`python -m perdure_worker`: a worker process."""
+"""Runs a worker: `python -m perdure_worker`."""
+
+from __future__ import annotations
 
 import sys
 
@@ -7,5 +9,11 @@ from perdure_runtime.process import run_service
 from perdure_worker.app import build
 from perdure_worker.config import WorkerConfig
 
+
+def main() -> int:
+    """Run the worker until it is told to stop; return the exit code."""
+    return run_service(WorkerConfig, build)
+
+
 if __name__ == "__main__":
-    sys.exit(run_service(WorkerConfig, build))
+    sys.exit(main())
