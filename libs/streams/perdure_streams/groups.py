@@ -22,3 +22,21 @@ async def make_group(client: Redis, stream: StreamName) -> None:
         except ResponseError as error:
             if not str(error).startswith(_ALREADY_THERE):
                 raise
+
+
+async def forget_consumers(client: Redis, stream: StreamName, idle_ms: int) -> int:
+    """Remove members that hold nothing and did not read for `idle_ms`; return how many.
+
+    Each start of a worker makes a member that would stand there for ever. One that reads at this
+    very moment loses its membership of the entry, which `lookup` finds.
+    """
+    with classified():
+        members = await client.xinfo_consumers(str(stream), GROUP)
+        gone = [
+            member["name"]
+            for member in members
+            if member["pending"] == 0 and member["idle"] >= idle_ms
+        ]
+        for name in gone:
+            await client.xgroup_delconsumer(str(stream), GROUP, name)
+    return len(gone)

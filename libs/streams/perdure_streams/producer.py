@@ -1,8 +1,8 @@
-"""The relay's side of a stream: adding hints, and asking what Redis still remembers."""
+"""The relay's side of a stream: adding hints, and asking whether Redis remembers them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from perdure_runtime.fail_points import declare
@@ -10,7 +10,7 @@ from redis.asyncio import Redis
 
 from perdure_streams.errors import STREAM_GONE, classified, unavailable
 from perdure_streams.groups import make_group
-from perdure_streams.message import BrokenEntry, Fields, Hint, decode, encode
+from perdure_streams.message import Hint, encode
 from perdure_streams.names import StreamName
 
 XADD = declare("streams.xadd")
@@ -74,22 +74,3 @@ class Producer:
         with classified():
             async with REMEMBER.around():
                 await self._client.set(stream.memory_key, "1")
-
-    async def find(self, stream: StreamName, entry_ids: Sequence[str]) -> dict[str, Hint]:
-        """The hints of those ids that are still in the stream; what is no hint is left out."""
-        if not entry_ids:
-            return {}
-        with classified():
-            async with self._client.pipeline(transaction=False) as pipeline:
-                for entry_id in entry_ids:
-                    pipeline.xrange(str(stream), min=entry_id, max=entry_id)
-                answers = await pipeline.execute()
-        return dict(_hints(entry for answer in answers for entry in answer))
-
-
-def _hints(entries: Iterable[tuple[bytes, Fields]]) -> Iterator[tuple[str, Hint]]:
-    for entry_id, fields in entries:
-        try:
-            yield entry_id.decode(), decode(fields)
-        except BrokenEntry:
-            continue

@@ -32,15 +32,16 @@ class Claimed:
 
 def read_group(reply: Any) -> dict[str, list[RawEntry]]:
     """The entries that XREADGROUP delivered, by stream key."""
-    return {key.decode(): _entries(entries) for key, entries in reply or ()}
+    return {key.decode(): read_entries(entries) for key, entries in reply or ()}
 
 
 def read_autoclaim(reply: Any) -> Claimed:
     """What XAUTOCLAIM answered; the third element is there only from servers >= 7."""
     cursor, listed = reply[0], reply[1]
     known = [item for item in listed if item is not None and item[0] is not None]
-    return Claimed(cursor.decode(), _entries(known), len(listed) - len(known))
+    return Claimed(cursor.decode(), read_entries(known), len(listed) - len(known))
 
 
-def _entries(listed: Any) -> list[RawEntry]:
+def read_entries(listed: Any) -> list[RawEntry]:
+    """The entries of a range, or of one stream in another answer."""
     return [RawEntry(entry_id.decode(), fields) for entry_id, fields in listed]

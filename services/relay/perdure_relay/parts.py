@@ -41,7 +41,7 @@ def make_parts(
     """Make a relay that stands for election as `holder`, which no other process ever uses."""
     producer = Producer(client)
     duties = Duties(pool, PostgresLeaseStore(pool), holder, on_gain, election)
-    recovery = Recovery(pool, producer, duties)
+    recovery = Recovery(pool, client, producer, duties)
     dispatcher = Dispatcher(
         pool,
         client,

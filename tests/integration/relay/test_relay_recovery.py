@@ -108,6 +108,17 @@ async def test_f083_a_pending_entry_that_was_deleted_is_found_by_its_row(
     assert await recheck() == 5
 
 
+async def test_an_entry_that_is_pending_with_nobody_does_not_hold_its_step_for_ever(
+    sent: list[int], client: Redis, stream: StreamName, deliver: Deliver, io: Queue,
+    recheck: Count, dispatch: Count,
+) -> None:  # fmt: skip
+    await deliver(io)
+    await client.xgroup_delconsumer(str(stream), "workers", "worker")
+    assert await recheck() == 5
+    assert await dispatch() == 5
+    assert len(await deliver(io)) == 5
+
+
 async def test_p2_a_row_that_is_leased_while_it_is_checked_stays_deleted(
     sent: list[int], outbox: Outbox, relay: Parts, client: Redis, stream: StreamName
 ) -> None:

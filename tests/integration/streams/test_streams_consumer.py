@@ -5,6 +5,7 @@ import pytest
 from perdure_runtime.clock import SystemClock
 from perdure_runtime.errors import FailedPrecondition, Unavailable
 from perdure_runtime.fail_points import Raise, arm
+from perdure_stack.valkey import EmbeddedValkey
 from perdure_streams.client import open_streams
 from perdure_streams.consumer import MISSING_GROUP_BACKOFF, Consumer, Entry
 from perdure_streams.groups import make_group
@@ -111,6 +112,21 @@ async def test_p2_dying_around_settle_leaves_both_or_neither(client: Redis) -> N
     with arm("streams.settle", "after", Raise()), pytest.raises(Unavailable):
         await consumer.settle(entries)
     assert await left(client, SHARED) == (0, 0)
+
+
+async def test_p2_ack_and_delete_are_one_transaction(own_valkey: EmbeddedValkey) -> None:
+    client = await open_streams(own_valkey.url, client_name="test")
+    await publish(client, SHARED, 2)
+    consumer = Consumer(client, [SHARED], "w")
+    entries = await consumer.read(2, BLOCK_MS)
+    await client.config_resetstat()
+    await consumer.settle(entries)
+    calls = {
+        name: (await client.info("commandstats"))[f"cmdstat_{name}"]["calls"]
+        for name in ("multi", "xack", "xdel", "exec")
+    }
+    assert calls == {"multi": 1, "xack": 1, "xdel": 1, "exec": 1}
+    await client.aclose()
 
 
 async def test_entries_of_a_worker_that_died_before_the_lease_are_taken_over(

@@ -23,14 +23,6 @@ async def producer(client: Redis) -> Producer:
     return producer
 
 
-async def test_hints_are_found_by_the_ids_they_were_given(producer: Producer) -> None:
-    first, second = await producer.publish(STREAM, HINTS)
-    assert await producer.find(STREAM, [first, second, "1-1"]) == {
-        first: HINTS[0],
-        second: HINTS[1],
-    }
-
-
 async def test_the_group_is_there_before_the_first_entry_f089(
     client: Redis, producer: Producer
 ) -> None:
