@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum, auto
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.activate import activate, skip
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import complete_run
-from perdure_machine.definition.model import Node
+from perdure_machine.definition.model import Node, Prefetch
 from perdure_machine.states import ENDED, StepStatus, TimerKind
 from perdure_machine.view import StepState
 
@@ -46,6 +46,16 @@ def advance(draft: Draft, candidates: Iterable[str]) -> None:
         complete_run(draft)
 
 
+def go_on(draft: Draft, candidates: Sequence[str]) -> None:
+    """Advance what an earlier event left for later; unlike that one, no step leads to it."""
+    around = [one for node in candidates for one in _prefetches(draft, node)]
+    draft.require(
+        {node for one in around for node in one.steps},
+        outputs={node for one in around for node in one.outputs},
+    )
+    advance(draft, candidates)
+
+
 def join_of(needs: Iterable[StepState | None]) -> Join:
     """Decide the join `all`: every need ended, at least one of them well; all skipped skips.
 
@@ -60,6 +70,7 @@ def join_of(needs: Iterable[StepState | None]) -> Join:
 
 
 def _begin(draft: Draft, node: Node) -> StepState | None:
+    draft.require([node.id, *node.needs])
     if draft.step_of(node.id) is not None:
         return None
     match join_of(draft.step_of(need) for need in node.needs):
@@ -76,3 +87,13 @@ def _go_on_later(draft: Draft, waiting: Iterable[str]) -> None:
     draft.actions.append(
         SetTimer(TimerKind.ADVANCE, None, 0.0, draft.run.generation, details=nodes)
     )
+
+
+def _prefetches(draft: Draft, node: str) -> Iterator[Prefetch]:
+    """Yield what may be read when the node begins: what may be when one of its needs ends."""
+    definition = draft.definition
+    needs = definition.nodes[node].needs
+    if not needs:
+        yield definition.start_prefetch
+    for need in needs:
+        yield definition.nodes[need].prefetch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from perdure_machine.actions import (
@@ -18,7 +18,7 @@ from perdure_machine.definition.model import Definition, Node
 from perdure_machine.events import Offer, Queue
 from perdure_machine.lanes import Lane
 from perdure_machine.replies import Granted, Reply
-from perdure_machine.states import AttemptOutcome, RunStatus
+from perdure_machine.states import AttemptOutcome, RunStatus, StepStatus
 from perdure_machine.view import (
     AttemptState,
     EffectState,
@@ -77,12 +77,26 @@ class Draft:
 
         Raises `ViewTooNarrow` where the view does not tell.
         """
+        self.require({node})
         number = self._by_node.get(node)
-        if number is not None:
-            return self.steps[number]
-        if node not in self.view.known_nodes:
-            raise lacking_nodes({node})
-        return None
+        return self.steps[number] if number is not None else None
+
+    def require(self, states: Iterable[str], outputs: Iterable[str] = ()) -> None:
+        """See that the view tells of these nodes' steps, and of the outputs of some of them.
+
+        Raises `ViewTooNarrow` for all that is missing at once, because each request is a query.
+        """
+        lacking = {node for node in states if self._lacks(node)}
+        lacking |= {node for node in outputs if self._lacks(node, output=True)}
+        if lacking:
+            raise lacking_nodes(lacking)
+
+    def _lacks(self, node: str, *, output: bool = False) -> bool:
+        number = self._by_node.get(node)
+        if number is None:
+            return node not in self.view.known_nodes
+        step = self.steps[number]
+        return output and step.status is StepStatus.COMPLETED and step.output is None
 
     def offer(self, offer: Offer | None) -> None:
         """Let the reporter be handed one of the steps that begin now."""

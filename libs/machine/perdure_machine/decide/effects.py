@@ -18,6 +18,8 @@ _AFTER = {
     EffectOutcome.UNKNOWN: EffectStatus.OUTCOME_UNKNOWN,
 }
 
+_OPEN = frozenset({EffectStatus.IN_FLIGHT, EffectStatus.OUTCOME_UNKNOWN})
+
 
 def effect_of(draft: Draft, step: StepState) -> EffectState | None:
     """Return the recorded effect of the step, or None."""
@@ -39,17 +41,17 @@ def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
     return draft.put_effect(replace(known, status=status, fence=step.fence, calls=known.calls + 1))
 
 
-def settle_effect(draft: Draft, step: StepState, fence: int, outcome: EffectOutcome | None) -> None:
+def settle_effect(draft: Draft, step: StepState, fence: int, told: EffectOutcome) -> None:
     """Record what the holder of `fence` knows of the effect.
 
     That the provider did it counts from whoever says so, also after the lease was lost; anything
-    else only from the acquisition that began the latest call.
+    else only from the acquisition that began the latest call, and only while that is open.
     """
     known = effect_of(draft, step)
-    if known is None or known.status is EffectStatus.SETTLED:
+    if known is None or known.status in (EffectStatus.SETTLED, _AFTER[told]):
         return
-    told = outcome or EffectOutcome.UNKNOWN
-    if told is EffectOutcome.PERFORMED or known.fence == fence:
+    is_open = known.fence == fence and known.status in _OPEN
+    if told is EffectOutcome.PERFORMED or is_open:
         draft.put_effect(replace(known, status=_AFTER[told]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from perdure_runtime.backoff import full_jitter
+from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 
 from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
@@ -68,7 +68,8 @@ def retry_delay(rule: RetryRule, failures: int, jitter: float, retry_after: floa
     """Return the seconds until the next try; what the other side asked for wins (F043)."""
     if retry_after is not None:
         return min(max(retry_after, 0.0), MAX_RETRY_AFTER)
-    return full_jitter(failures, rule.base, rule.factor, rule.cap, jitter)
+    base = rule.base if rule.base >= MIN_BASE_SECONDS else 0.0
+    return full_jitter(failures, base, rule.factor, rule.cap, jitter)
 
 
 def _fail_node(

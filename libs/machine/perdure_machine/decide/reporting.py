@@ -29,7 +29,7 @@ def report(draft: Draft, event: Report) -> Reply:
         return Stale()
     if step.status is StepStatus.RUNNING and _holder(step) == (event.fence, event.lease_id):
         return _apply(draft, step, event)
-    settle_effect(draft, step, event.fence, event.effect)
+    settle_effect(draft, step, event.fence, _effect_outcome(event))
     earlier = _earlier(draft, event)
     if earlier is None or earlier.outcome not in _ANSWERED:
         return Stale()
@@ -37,12 +37,11 @@ def report(draft: Draft, event: Report) -> Reply:
 
 
 def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
+    settle_effect(draft, step, event.fence, _effect_outcome(event))
     match event.outcome:
         case Succeeded(output):
-            settle_effect(draft, step, event.fence, event.effect or EffectOutcome.PERFORMED)
             return _succeed(draft, step, output, event)
         case Failed() as failed:
-            settle_effect(draft, step, event.fence, event.effect)
             _fail(draft, step, failed, event.jitter)
             return Applied()
 
@@ -72,6 +71,12 @@ def _fail(draft: Draft, step: StepState, failed: Failed, jitter: float) -> None:
     fail_try(draft, step, error, jitter, retry_after=failed.retry_after)
 
 
+def _effect_outcome(event: Report) -> EffectOutcome:
+    """Return what the report says of the effect; a try that ended well has performed it."""
+    untold = EffectOutcome.PERFORMED if isinstance(event.outcome, Succeeded) else None
+    return event.effect or untold or EffectOutcome.UNKNOWN
+
+
 def _earlier(draft: Draft, event: Report) -> AttemptState | None:
     for attempt in draft.attempts:
         if (attempt.step, attempt.fence, attempt.lease_id) == (
@@ -88,7 +93,7 @@ def _chained_before(draft: Draft, earlier: AttemptState, event: Report) -> Grant
     if earlier.next_step is None or event.offer is None:
         return None
     step = draft.steps.get(earlier.next_step)
-    if step is None:
+    if step is None or step.input is None:
         raise ViewTooNarrow(Wanted(steps=frozenset({earlier.next_step})))
     alive = step.status is StepStatus.RUNNING and step.lease_id == event.offer.lease_id
     return repeated_grant(draft, step) if alive else None

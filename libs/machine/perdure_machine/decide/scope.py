@@ -10,8 +10,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
 from perdure_machine.expressions.reads import INPUT
 from perdure_machine.node_error import encode_error
-from perdure_machine.states import StepStatus
-from perdure_machine.view import RunState, StepState, ViewTooNarrow, Wanted, lacking_nodes
+from perdure_machine.view import RunState, StepState, ViewTooNarrow, Wanted
 
 
 def scope_for(
@@ -23,11 +22,15 @@ def scope_for(
 
     Raises `ViewTooNarrow`.
     """
-    wants_input = any(
-        read.root == INPUT for expression in expressions if expression for read in expression.reads
+    own = own or {}
+    reads = {read for expression in expressions if expression for read in expression.reads}
+    others = [read for read in reads if read.node is not None and read.node not in own]
+    draft.require(
+        {str(read.node) for read in others},
+        outputs={str(read.node) for read in others if read.part == "output"},
     )
-    payload = run_input(draft) if wants_input else b""
-    return Scope(payload, _Nodes(draft, own or {}), _facts(draft.run))
+    payload = run_input(draft) if any(read.root == INPUT for read in reads) else b""
+    return Scope(payload, _Nodes(draft, own), _facts(draft.run))
 
 
 def run_input(draft: Draft) -> bytes:
@@ -48,8 +51,6 @@ class _Nodes(Mapping[str, NodeValue]):
         step = self._draft.step_of(node)
         if step is None:
             raise KeyError(node)
-        if step.status is StepStatus.COMPLETED and step.output is None:
-            raise lacking_nodes({node})
         return _value(step)
 
     def __iter__(self) -> Iterator[str]:

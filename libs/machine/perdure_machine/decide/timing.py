@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.activate import shaped
-from perdure_machine.decide.advance import advance
+from perdure_machine.decide.advance import advance, go_on
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import end_steps, fail_run
 from perdure_machine.decide.leasing import enqueue
@@ -40,7 +40,7 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
                 end_steps(draft)
         case TimerKind.ADVANCE:
             if draft.running and timer.generation == draft.run.generation:
-                advance(draft, json.loads(timer.details or b"[]"))
+                go_on(draft, json.loads(timer.details or b"[]"))
     return Applied()
 
 
