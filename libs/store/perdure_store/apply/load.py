@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from uuid import UUID
 
@@ -20,7 +20,7 @@ from perdure_machine.events import (
     Succeeded,
 )
 from perdure_machine.states import ENDED, StepStatus, TimerKind
-from perdure_machine.view import RunState, StepState, TimerState, View, Wanted
+from perdure_machine.view import EffectState, RunState, StepState, TimerState, View, Wanted
 
 from perdure_store.apply.batch import RunEvents
 from perdure_store.apply.rows import (
@@ -80,6 +80,7 @@ class More:
 
     wanted: Wanted
     steps: tuple[StepState, ...]
+    effects: tuple[EffectState, ...]
     input: bytes | None
 
     def added_to(self, view: View) -> View:
@@ -97,6 +98,7 @@ class More:
             run=replace(view.run, input=view.run.input if self.input is None else self.input),
             steps=steps,
             known_nodes=view.known_nodes | self.wanted.nodes,
+            effects={**{effect.key: effect for effect in self.effects}, **view.effects},
             unfinished=unfinished,
         )
 
@@ -104,19 +106,26 @@ class More:
 async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> More:
     """Load what a decision on a locked run asked for."""
     rows: list[asyncpg.Record] = []
+    effects: tuple[EffectState, ...] = ()
     payload = None
     if wanted.nodes:
         rows += await connection.fetch(sql("apply.load_nodes"), run.run_id, sorted(wanted.nodes))
     if wanted.steps:
         named = [_Named(step, with_input=True, with_near=False) for step in sorted(wanted.steps)]
-        rows += await _fetch_named(connection, [(run, one) for one in named])
+        found = await _fetch_named(connection, [(run, one) for one in named])
+        effects = tuple(_effects(found))
+        rows += found
     if wanted.unfinished:
         limit = MAX_ENDED_AT_ONCE + 1
         rows += await connection.fetch(sql("apply.load_unfinished"), run.run_id, limit)
     if wanted.input:
         (row,) = await connection.fetch(sql("apply.load_inputs"), [run.run_id])
         payload = row["input"]
-    return More(wanted, tuple(map(step_state, rows)), payload)
+    return More(wanted, tuple(map(step_state, rows)), effects, payload)
+
+
+def _effects(rows: Iterable[asyncpg.Record]) -> Iterator[EffectState]:
+    return (effect for effect in map(effect_state, rows) if effect is not None)
 
 
 def _with_payloads(mine: StepState, loaded: StepState) -> StepState:
@@ -194,7 +203,7 @@ def _view(
     named: Sequence[_Named],
 ) -> View:
     steps = {row["step"]: step_state(row) for row in rows}
-    effects = {e.key: e for e in map(effect_state, rows) if e is not None}
+    effects = {effect.key: effect for effect in _effects(rows)}
     known: frozenset[str] = frozenset()
     for one in named:
         if one.with_near and one.step in steps:
@@ -247,11 +256,14 @@ async def _with_attempts(
 
 
 def _asks_past(view: View, event: Event) -> bool:
-    """Whether the answer may lie in an acquisition that ended before this batch."""
+    """Whether the answer may lie in an acquisition that ended before this batch.
+
+    The event may meet the step in another state, which an earlier event of the batch led to.
+    """
     match event:
         case Acquire(step=number):
             step = view.steps.get(number)
-            return step is not None and step.status is StepStatus.QUEUED and step.fence > 0
+            return step is not None and step.status not in ENDED and step.fence > 0
         case Report(step=number, fence=fence, lease_id=lease_id):
             step = view.steps.get(number)
             return step is not None and (step.status, step.fence, step.lease_id) != (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -78,8 +78,9 @@ class Starter:
         """
         async with transaction(connection, COMMIT_STARTS) as tx:
             outcomes, starts = await self._prepare(connection, requests)
-            mine = await _claim_keys(connection, requests, starts, outcomes)
+            mine = await _claim_keys(connection, requests, starts)
             await self._write(tx, [starts[place] for place in mine])
+            outcomes |= await _first_runs(connection, requests, starts.keys() - mine)
         for place in mine:
             event = starts[place].event
             outcomes[place] = StartAnswer(event.run_id, event.workflow_version, created=True)
@@ -151,9 +152,8 @@ async def _claim_keys(
     connection: Connection,
     requests: Sequence[StartRequest],
     starts: Mapping[int, _Prepared],
-    outcomes: dict[int, StartOutcome],
 ) -> list[int]:
-    """Claim start keys in key order (R14) and answer the losers; return the places that start."""
+    """Claim start keys in key order (R14); return the places that start."""
     keyed = [place for place in starts if requests[place].start_key is not None]
     if not keyed:
         return list(starts)
@@ -166,9 +166,7 @@ async def _claim_keys(
         [requests[place].digest() for _, _, place in claims],
     )
     won = {row["run_id"] for row in claimed}
-    lost = [p for p in keyed if starts[p].event.run_id not in won]
-    for place, outcome in (await _first_runs(connection, requests, lost)).items():
-        outcomes[place] = outcome
+    lost = {place for place in keyed if starts[place].event.run_id not in won}
     return [place for place in starts if place not in lost]
 
 
@@ -182,9 +180,12 @@ def _first_of_each_key(
 
 
 async def _first_runs(
-    connection: Connection, requests: Sequence[StartRequest], lost: Sequence[int]
+    connection: Connection, requests: Sequence[StartRequest], lost: Collection[int]
 ) -> dict[int, StartOutcome]:
-    """Answer with the run that holds the key; read in a later statement than the claim (p7)."""
+    """Answer with the run that holds the key; read in a later statement than the claim (p7).
+
+    Also later than the write, because the holder may have been started by this batch.
+    """
     if not lost:
         return {}
     rows = await connection.fetch(

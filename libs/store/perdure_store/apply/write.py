@@ -48,7 +48,7 @@ async def write_changes(
         [retention],
         _columns(3, _closed_keys(changes)),
         _columns(24, (_new_step(c, s) for c, s in created)),
-        _columns(16, (_changed_step(c, s) for c, s in updated)),
+        _columns(17, (_changed_step(c, s) for c, s in updated)),
         _columns(8, _attempts(changes)),
         _columns(8, (_new_effect(c, put) for c, put in effects if put.created)),
         _columns(5, (_changed_effect(c, put) for c, put in effects if not put.created)),
@@ -133,9 +133,9 @@ def _changed_step(changes: Changes, change: StepChange) -> tuple[object, ...]:
     assert before is not None
     timed_out = put.expired.timed_out if put.expired is not None else None
     return (
-        changes.run.run.run_id, step.step, before.status, before.fence, step.status, step.fence,
-        step.lease_id, step.worker, put.lease_for, put.try_for, step.failures, step.losses,
-        step.output, error_bytes(step.error), put.ended, timed_out,
+        changes.run.run.run_id, step.step, before.status, before.fence, before.lease_id,
+        step.status, step.fence, step.lease_id, step.worker, put.lease_for, put.try_for,
+        step.failures, step.losses, step.output, error_bytes(step.error), put.ended, timed_out,
     )  # fmt: skip
 
 

@@ -105,7 +105,9 @@ WITH clock AS MATERIALIZED (
 ), run_update AS (
     UPDATE runs AS r
        SET status = u.status::run_status, revision = u.revision, generation = u.generation, next_step = u.next_step,
-           ended_nodes = u.ended_nodes, next_seq = u.next_seq, output = u.output, error = u.error,
+           ended_nodes = u.ended_nodes, next_seq = u.next_seq,
+           output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end of the run sets them, and
+           error = CASE WHEN u.ended THEN u.error ELSE r.error END, -- later events do not load them
            ended_at = CASE WHEN u.ended THEN clock.now ELSE r.ended_at END
       FROM clock, unnest(
           $25::uuid[], $26::bigint[], $27::text[], $28::bigint[], $29::integer[], $30::integer[], $31::integer[],
@@ -113,10 +115,15 @@ WITH clock AS MATERIALIZED (
       ) AS u (run_id, before, status, revision, generation, next_step, ended_nodes, next_seq, output, error, ended)
      WHERE r.run_id = u.run_id AND r.revision = u.before
     RETURNING r.run_id
+), key_lock AS MATERIALIZED ( -- in key order, as starts claim them (R14)
+    SELECT k.org, k.start_key
+      FROM unnest($37::text[], $38::text[], $39::uuid[]) AS u (org, start_key, run_id)
+      JOIN start_keys AS k ON k.org = u.org AND k.start_key = u.start_key AND k.run_id = u.run_id
+     ORDER BY k.org COLLATE "C", k.start_key COLLATE "C" FOR UPDATE OF k
 ), key_close AS (
     UPDATE start_keys AS k SET expires_at = clock.now + $36::float8 * interval '1 s'
-      FROM clock, unnest($37::text[], $38::text[], $39::uuid[]) AS u (org, start_key, run_id)
-     WHERE k.org = u.org AND k.start_key = u.start_key AND k.run_id = u.run_id
+      FROM clock, key_lock AS l
+     WHERE k.org = l.org AND k.start_key = l.start_key
 ), step_insert AS (
     INSERT INTO steps (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence,
                        lease_id, lease_expires_at, try_expires_at, worker, failures, losses, effect_prefix, input,
@@ -142,13 +149,14 @@ WITH clock AS MATERIALIZED (
            started_at = CASE WHEN u.fence > s.fence THEN clock.now ELSE s.started_at END,
            ended_at = CASE WHEN u.ended THEN clock.now ELSE s.ended_at END
       FROM clock, unnest(
-          $64::uuid[], $65::integer[], $66::text[], $67::integer[], $68::text[], $69::integer[], $70::uuid[],
-          $71::text[], $72::float8[], $73::float8[], $74::integer[], $75::integer[], $76::bytea[], $77::bytea[],
-          $78::boolean[], $79::boolean[]
-      ) AS u (run_id, step, before, before_fence, status, fence, lease_id, worker, lease_for, try_for, failures, losses,
-              output, error, ended, timed_out)
+          $64::uuid[], $65::integer[], $66::text[], $67::integer[], $68::uuid[], $69::text[], $70::integer[],
+          $71::uuid[], $72::text[], $73::float8[], $74::float8[], $75::integer[], $76::integer[], $77::bytea[],
+          $78::bytea[], $79::boolean[], $80::boolean[]
+      ) AS u (run_id, step, before, before_fence, before_lease, status, fence, lease_id, worker, lease_for, try_for,
+              failures, losses, output, error, ended, timed_out)
      WHERE s.run_id = u.run_id AND s.step = u.step
        AND s.status = u.before::step_status AND s.fence = u.before_fence
+       AND s.lease_id IS NOT DISTINCT FROM u.before_lease
        AND (u.timed_out IS NULL -- a write that takes a lease away finds it run out, and why (R6)
             OR (s.lease_expires_at <= clock.now
                 AND u.timed_out = coalesce(s.lease_expires_at >= s.try_expires_at, false)))
@@ -158,8 +166,8 @@ WITH clock AS MATERIALIZED (
     SELECT u.run_id, u.step, u.fence, u.lease_id, u.worker, u.outcome, u.error, u.next_step,
            coalesce(s.started_at, clock.now), clock.now
       FROM clock, unnest(
-          $80::uuid[], $81::integer[], $82::integer[], $83::uuid[], $84::text[], $85::text[], $86::bytea[],
-          $87::integer[]
+          $81::uuid[], $82::integer[], $83::integer[], $84::uuid[], $85::text[], $86::text[], $87::bytea[],
+          $88::integer[]
       ) AS u (run_id, step, fence, lease_id, worker, outcome, error, next_step)
       LEFT JOIN steps AS s ON s.run_id = u.run_id AND s.step = u.step AND s.fence = u.fence
 ), effect_insert AS (
@@ -167,47 +175,47 @@ WITH clock AS MATERIALIZED (
     SELECT u.run_id, u.key, u.org, u.step, u.kind, u.status::effect_status, u.fence, u.calls, clock.now,
            CASE WHEN u.status = 'settled' THEN clock.now END
       FROM clock, unnest(
-          $88::uuid[], $89::text[], $90::text[], $91::integer[], $92::text[], $93::text[], $94::integer[],
-          $95::integer[]
+          $89::uuid[], $90::text[], $91::text[], $92::integer[], $93::text[], $94::text[], $95::integer[],
+          $96::integer[]
       ) AS u (run_id, key, org, step, kind, status, fence, calls)
 ), effect_update AS (
     UPDATE effects AS e
        SET status = u.status::effect_status, fence = u.fence, calls = u.calls,
            settled_at = CASE WHEN u.status = 'settled' THEN coalesce(e.settled_at, clock.now) END
-      FROM clock, unnest($96::uuid[], $97::text[], $98::text[], $99::integer[], $100::integer[])
+      FROM clock, unnest($97::uuid[], $98::text[], $99::text[], $100::integer[], $101::integer[])
            AS u (run_id, key, status, fence, calls)
      WHERE e.run_id = u.run_id AND e.key = u.key
     RETURNING e.run_id
 ), history_insert AS (
     INSERT INTO history (run_id, seq, at, kind, step, fence, details)
     SELECT u.run_id, u.seq, clock.now, u.kind, u.step, u.fence, u.details
-      FROM clock, unnest($101::uuid[], $102::integer[], $103::text[], $104::integer[], $105::integer[], $106::bytea[])
+      FROM clock, unnest($102::uuid[], $103::integer[], $104::text[], $105::integer[], $106::integer[], $107::bytea[])
            AS u (run_id, seq, kind, step, fence, details)
 ), outbox_delete AS (
-    DELETE FROM outbox AS o USING unnest($107::uuid[], $108::integer[]) AS u (run_id, step)
+    DELETE FROM outbox AS o USING unnest($108::uuid[], $109::integer[]) AS u (run_id, step)
      WHERE o.run_id = u.run_id AND o.step = u.step
 ), outbox_insert AS (
     INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, traceparent, created_at)
     SELECT u.org, u.run_id, u.step, u.lane, u.owner, u.slot, u.priority, u.traceparent, clock.now
       FROM clock, unnest(
-          $109::text[], $110::uuid[], $111::integer[], $112::text[], $113::text[], $114::smallint[], $115::smallint[],
-          $116::text[]
+          $110::text[], $111::uuid[], $112::integer[], $113::text[], $114::text[], $115::smallint[], $116::smallint[],
+          $117::text[]
       ) AS u (org, run_id, step, lane, owner, slot, priority, traceparent)
     ON CONFLICT ON CONSTRAINT outbox_one_per_step DO UPDATE SET state = 'ready', sent_at = NULL, entry_id = NULL
 ), timer_delete AS (
-    DELETE FROM timers AS t USING clock, unnest($117::bigint[]) AS u (timer_id)
+    DELETE FROM timers AS t USING clock, unnest($118::bigint[]) AS u (timer_id)
      WHERE t.timer_id = u.timer_id AND t.due_at <= clock.now
     RETURNING t.timer_id
 ), step_timer_delete AS (
-    DELETE FROM timers AS t USING unnest($118::uuid[], $119::integer[]) AS u (run_id, step)
+    DELETE FROM timers AS t USING unnest($119::uuid[], $120::integer[]) AS u (run_id, step)
      WHERE t.run_id = u.run_id AND t.step = u.step
 ), timer_insert AS (
     INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)
     SELECT u.org, u.run_id, u.step, u.kind, u.internal, u.generation, clock.now + u.after * interval '1 s',
            clock.now + u.after * interval '1 s', u.details
       FROM clock, unnest(
-          $120::text[], $121::uuid[], $122::integer[], $123::text[], $124::boolean[], $125::integer[], $126::float8[],
-          $127::bytea[]
+          $121::text[], $122::uuid[], $123::integer[], $124::text[], $125::boolean[], $126::integer[], $127::float8[],
+          $128::bytea[]
       ) AS u (org, run_id, step, kind, internal, generation, after, details)
 )
 SELECT (SELECT count(*) FROM run_update) AS runs, (SELECT count(*) FROM step_update) AS steps,

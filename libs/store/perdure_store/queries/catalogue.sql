@@ -10,6 +10,10 @@ SELECT lane, shards, stream_ceiling, hand_out_ms, lease_ms, poison_limit, retry_
 -- The documents of workflows.
 SELECT workflow_id, document FROM workflows WHERE workflow_id = ANY ($1::bigint[])
 
+-- name: prefetches
+-- What decisions on workflows may read when a node ended, as it was found at publish.
+SELECT workflow_id, node, steps, outputs, input FROM workflow_nodes WHERE workflow_id = ANY ($1::bigint[])
+
 -- name: resolve
 -- The workflow of each wish (org, name, version or 0 for the latest), null where there is none.
 SELECT u.place, w.workflow_id, w.version

@@ -24,7 +24,8 @@ WITH asked AS (
       FROM locked WHERE s.run_id = locked.run_id AND s.step = locked.step
     RETURNING s.run_id, s.step, s.lease_expires_at
 )
-SELECT extract(epoch FROM renewed.lease_expires_at - clock_timestamp())::float8 AS lease_left,
+SELECT CASE WHEN held.place IS NOT NULL -- an older lease of a renewed step is lost all the same
+            THEN extract(epoch FROM renewed.lease_expires_at - clock_timestamp())::float8 END AS lease_left,
        held.place IS NOT NULL AS held, coalesce(r.status <> 'running', true) AS closed
   FROM asked AS a
   LEFT JOIN held ON held.place = a.place
