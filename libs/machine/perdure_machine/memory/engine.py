@@ -1,0 +1,291 @@
+"""The engine in memory: publish, start, submit events; the caller moves its clock."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from uuid import UUID
+
+from perdure_runtime.errors import AlreadyExists, NotFound, PerdureError, Reason
+
+from perdure_machine.actions import Action, RecordHistory
+from perdure_machine.changes import Changes, collapse
+from perdure_machine.decide import decide, decide_start
+from perdure_machine.definition.inputs import input_with_defaults
+from perdure_machine.definition.model import Definition
+from perdure_machine.definition.parse import canonical, parse
+from perdure_machine.events import Event, ExpireLease, Start
+from perdure_machine.lanes import Lane
+from perdure_machine.memory.lanes import DEFAULT_LANES
+from perdure_machine.memory.lists import (
+    DueTimer,
+    ExpiredLease,
+    QueuedStep,
+    Stuck,
+    due_timers,
+    expired_leases,
+    queued_steps,
+    sorted_timers,
+    stuck,
+)
+from perdure_machine.memory.rows import RunRow, TimerRow
+from perdure_machine.memory.views import attempts_of, view_of, with_unfinished
+from perdure_machine.memory.write import GuardFailed, write_changes
+from perdure_machine.replies import Reply, Stale
+from perdure_machine.states import RunStatus, StepStatus
+from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+
+START = 1_767_225_600.0
+"""Where the clock stands at first: 2026-01-01 in UTC, in seconds since 1970."""
+
+RETENTION = 7 * 86_400.0
+"""How long a start key outlives its run, in seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """Which run it is, and whether this request made it."""
+
+    run_id: UUID
+    workflow_version: int
+    created: bool
+
+
+@dataclass(slots=True)
+class _Key:
+    run_id: UUID
+    asked: tuple[object, ...]
+    expires_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Version:
+    workflow_id: int
+    content: bytes
+    definition: Definition
+
+
+class MemoryEngine:
+    """Runs workflows without a database, for tests.
+
+    `now`, in seconds since 1970, is the only clock; nothing happens by itself. What a worker, the
+    timer service and the sweeper do is done by submitting the events that the lists call for.
+    """
+
+    def __init__(
+        self,
+        *,
+        now: float = START,
+        lanes: Mapping[str, Lane] = DEFAULT_LANES,
+        retention: float = RETENTION,
+    ) -> None:
+        self.now = now
+        self._lanes = lanes
+        self._retention = retention
+        self._versions: dict[tuple[str, str], list[_Version]] = {}
+        self._runs: dict[UUID, RunRow] = {}
+        self._keys: dict[tuple[str, str], _Key] = {}
+        self._workflow_ids = count(1)
+        self._run_numbers = count(1)
+        self._timer_ids = count(1)
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.now += seconds
+
+    def publish(self, org: str, document: bytes) -> int:
+        """Store a document as its name's next version, unless the latest says the same.
+
+        Returns the version. Raises `DefinitionInvalid`.
+        """
+        definition = parse(document, known_lanes=frozenset(self._lanes))
+        versions = self._versions.setdefault((org, definition.name), [])
+        content = canonical(document)
+        if not versions or versions[-1].content != content:
+            versions.append(_Version(next(self._workflow_ids), content, definition))
+        return len(versions)
+
+    def start(
+        self,
+        org: str,
+        workflow: str,
+        payload: bytes = b"{}",
+        *,
+        version: int = 0,
+        start_key: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        priority: int = 0,
+    ) -> StartAnswer:
+        """Start a run of a version, 0 for the latest, with `payload` as its input.
+
+        Raises `NotFound` for an unknown workflow, `InvalidArgument` for an input that its schema
+        refuses, and `AlreadyExists` where another request has taken the start key.
+        """
+        asked = (workflow, version, payload, tuple(sorted((tags or {}).items())), priority)
+        found, number = self._resolve(org, workflow, version)
+        event = Start(
+            run_id=self._new_run_id(),
+            org=org,
+            workflow_id=found.workflow_id,
+            workflow_version=number,
+            input=input_with_defaults(found.definition, payload),
+            start_key=start_key,
+            tags=tags or {},
+            priority=priority,
+        )
+        if start_key is not None:
+            holder = self._claim(org, start_key, event.run_id, asked)
+            if holder is not None:
+                first = self._runs[holder].state
+                return StartAnswer(holder, first.workflow_version, created=False)
+        self._begin(found.definition, event)
+        return StartAnswer(event.run_id, number, created=True)
+
+    def submit(self, org: str, run_id: UUID, event: Event) -> Reply:
+        """Apply one event and return its reply. Raises its refusal."""
+        (answer,) = self.submit_all(org, run_id, [event])
+        if isinstance(answer, PerdureError):
+            raise answer
+        return answer
+
+    def submit_all(
+        self, org: str, run_id: UUID, events: Sequence[Event]
+    ) -> list[Reply | PerdureError]:
+        """Apply events of one run in one batch, and answer each; all or none are written."""
+        row = self._runs.get(run_id)
+        if row is None or row.state.org != org:
+            return [_run_not_found(run_id) for _ in events]
+        before = view = view_of(row, self.now)
+        actions: list[Action] = []
+        answers: list[Reply | PerdureError] = []
+        for event in events:
+            try:
+                decision = decide(row.definition, self._lanes, view, event)
+            except PerdureError as error:
+                answers.append(error)
+                continue
+            view = with_unfinished(decision.view)
+            actions += decision.actions
+            answers.append(decision.reply)
+        try:
+            self._write(row, collapse(before, actions))
+        except GuardFailed:
+            if len(events) == 1 and isinstance(events[0], ExpireLease):
+                return [Stale()]  # the lease was renewed in between (R6)
+            raise
+        return answers
+
+    def renew(self, org: str, run_id: UUID, step: int, fence: int, lease_id: UUID) -> float | None:
+        """Extend a lease to its lane's length, never past its try's timeout.
+
+        Returns the seconds left, or None where the lease is lost.
+        """
+        run = self._runs.get(run_id)
+        row = run.steps.get(step) if run is not None and run.state.org == org else None
+        if row is None or row.state.status is not StepStatus.RUNNING:
+            return None
+        if (row.state.fence, row.state.lease_id) != (fence, lease_id):
+            return None
+        if row.try_expires_at is not None and row.try_expires_at <= self.now:
+            return None
+        expiry = self.now + self._lanes[row.state.lane or ""].lease
+        row.lease_expires_at = min(expiry, row.try_expires_at or expiry)
+        return row.lease_expires_at - self.now
+
+    def queued_steps(self) -> list[QueuedStep]:
+        """Return what workers may acquire."""
+        return queued_steps(self._runs.values())
+
+    def timers(self) -> list[TimerRow]:
+        """Return all timers, the earliest first."""
+        return sorted_timers(self._runs.values())
+
+    def due_timers(self) -> list[DueTimer]:
+        """Return the timers to fire now, internal events among them."""
+        return due_timers(self._runs.values(), self.now)
+
+    def expired_leases(self) -> list[ExpiredLease]:
+        """Return the leases to take away now."""
+        return expired_leases(self._runs.values(), self.now)
+
+    def old_runs(self) -> list[UUID]:
+        """Return the unfinished runs that passed their age limit."""
+        return [
+            run_id
+            for run_id, row in self._runs.items()
+            if row.state.status is RunStatus.RUNNING
+            and row.age_at is not None
+            and row.age_at <= self.now
+        ]
+
+    def no_way_forward(self) -> list[Stuck]:
+        """Return what has no way forward; empty unless the engine is at fault (R10)."""
+        return stuck(self._runs.values(), self._lanes, self.now)
+
+    def run(self, run_id: UUID) -> RunState:
+        """Return a run with its payloads. Raises KeyError."""
+        return self._runs[run_id].state
+
+    def steps(self, run_id: UUID) -> list[StepState]:
+        """Return a run's steps with their payloads, in the order of their numbers."""
+        return [row.state for _, row in sorted(self._runs[run_id].steps.items())]
+
+    def attempts(self, run_id: UUID) -> list[AttemptState]:
+        """Return a run's finished acquisitions, in the order of their ends."""
+        return list(attempts_of(self._runs[run_id]))
+
+    def effects(self, run_id: UUID) -> list[EffectState]:
+        """Return a run's effects, in the order of their keys."""
+        return [row.state for _, row in sorted(self._runs[run_id].effects.items())]
+
+    def history(self, run_id: UUID) -> list[RecordHistory]:
+        """Return the lines of a run's history."""
+        return [row.line for row in self._runs[run_id].history]
+
+    def _resolve(self, org: str, workflow: str, version: int) -> tuple[_Version, int]:
+        versions = self._versions.get((org, workflow), [])
+        number = version or len(versions)
+        if not 1 <= number <= len(versions):
+            asked = f" version {version}" if version else ""
+            raise NotFound(
+                f"there is no workflow `{workflow}`{asked}", reason=Reason.WORKFLOW_NOT_FOUND
+            )
+        return versions[number - 1], number
+
+    def _new_run_id(self) -> UUID:
+        """Return a UUIDv7 of the engine's time; a counter stands where others have random bits."""
+        milliseconds = int(self.now * 1000) & 0xFFFFFFFFFFFF
+        return UUID(int=milliseconds << 80 | 0x7 << 76 | 0b10 << 62 | next(self._run_numbers))
+
+    def _claim(self, org: str, key: str, run_id: UUID, asked: tuple[object, ...]) -> UUID | None:
+        """Take a start key, or return the run that holds it and was asked for in the same way."""
+        held = self._keys.get((org, key))
+        if held is None or (held.expires_at is not None and held.expires_at < self.now):
+            self._keys[org, key] = _Key(run_id, asked)
+            return None
+        if held.asked == asked:
+            return held.run_id
+        raise AlreadyExists(
+            f"the start key `{key}` belongs to run {held.run_id}, started by another request",
+            reason=Reason.RUN_ALREADY_STARTED,
+            metadata={"run_id": str(held.run_id)},
+        )
+
+    def _begin(self, definition: Definition, event: Start) -> None:
+        decision = decide_start(definition, self._lanes, event)
+        row = RunRow(decision.view.run, definition, created_at=self.now)
+        self._write(row, collapse(None, decision.actions))
+        self._runs[event.run_id] = row
+
+    def _write(self, row: RunRow, changes: Changes | None) -> None:
+        if changes is None:
+            return
+        write_changes(row, changes, self.now, self._timer_ids)
+        key = self._keys.get((row.state.org, row.state.start_key or ""))
+        if changes.run.ended and key is not None and key.run_id == row.state.run_id:
+            key.expires_at = self.now + self._retention
+
+
+def _run_not_found(run_id: UUID) -> NotFound:
+    return NotFound(f"there is no run {run_id}", reason=Reason.RUN_NOT_FOUND)

@@ -1,0 +1,162 @@
+"""What waits in the engine in memory: for a worker, for a time, for a sweep; and what is stuck."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from uuid import UUID
+
+from perdure_machine.lanes import Lane
+from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
+from perdure_machine.states import INTERNAL_TIMERS, RunStatus, StepStatus, TimerKind
+
+GRACE = 30.0
+"""Seconds beyond its lane's lease for which an expired lease is still a way forward (R10)."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedStep:
+    """A step that waits for a worker."""
+
+    org: str
+    run_id: UUID
+    step: int
+    node: str
+    lane: str
+    owner: str
+    priority: int
+
+
+@dataclass(frozen=True, slots=True)
+class DueTimer:
+    """A timer whose time has come."""
+
+    org: str
+    run_id: UUID
+    timer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class ExpiredLease:
+    """A lease that ran out; `timed_out`: at its try's timeout."""
+
+    org: str
+    run_id: UUID
+    step: int
+    fence: int
+    lease_id: UUID
+    timed_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Stuck:
+    """A step, or a run where `step` is None, with no way forward; `missing` is what it lacks."""
+
+    run_id: UUID
+    step: int | None
+    status: str
+    missing: str
+
+
+def queued_steps(runs: Iterable[RunRow]) -> list[QueuedStep]:
+    """Return what a worker may acquire, in the order of runs and steps."""
+    return [
+        QueuedStep(
+            org=row.state.org,
+            run_id=row.state.run_id,
+            step=number,
+            node=row.steps[number].state.node,
+            lane=row.steps[number].state.lane or "",
+            owner=row.steps[number].state.owner or "",
+            priority=row.steps[number].state.priority,
+        )
+        for row in runs
+        for number in sorted(row.outbox)
+    ]
+
+
+def due_timers(runs: Iterable[RunRow], now: float) -> list[DueTimer]:
+    """Return the timers that are due, the earliest first."""
+    return [
+        DueTimer(timer.org, timer.run_id, timer.timer_id)
+        for timer in sorted_timers(runs)
+        if timer.due_at <= now
+    ]
+
+
+def sorted_timers(runs: Iterable[RunRow]) -> list[TimerRow]:
+    """Return all timers, the earliest first."""
+    timers = [timer for row in runs for timer in row.timers.values()]
+    return sorted(timers, key=lambda timer: (timer.due_at, timer.timer_id))
+
+
+def expired_leases(runs: Iterable[RunRow], now: float) -> list[ExpiredLease]:
+    """Return the leases that ran out."""
+    return [_expired(row, step) for row in runs for step in _run_out(row, now)]
+
+
+def _run_out(row: RunRow, now: float) -> Iterator[StepRow]:
+    for step in row.steps.values():
+        if step.lease_expires_at is not None and step.lease_expires_at <= now:
+            yield step
+
+
+def _expired(row: RunRow, step: StepRow) -> ExpiredLease:
+    state = step.state
+    assert state.lease_id is not None
+    return ExpiredLease(
+        org=row.state.org,
+        run_id=row.state.run_id,
+        step=state.step,
+        fence=state.fence,
+        lease_id=state.lease_id,
+        timed_out=step.at_timeout,
+    )
+
+
+def stuck(runs: Iterable[RunRow], lanes: Mapping[str, Lane], now: float) -> list[Stuck]:
+    """Return what has no way forward, with the meaning of the database's view (R10)."""
+    found = []
+    for row in runs:
+        if row.state.status is not RunStatus.RUNNING:
+            continue
+        unfinished = row.unfinished(running=True)
+        for number in unfinished:
+            missing = _missing(row, row.steps[number], lanes, now)
+            if missing is not None:
+                status = str(row.steps[number].state.status)
+                found.append(Stuck(row.state.run_id, number, status, missing))
+        if not unfinished and not _has_internal_event(row):
+            missing = "running with no unfinished step and no internal event"
+            found.append(Stuck(row.state.run_id, None, str(row.state.status), missing))
+    return found
+
+
+def _missing(row: RunRow, step: StepRow, lanes: Mapping[str, Lane], now: float) -> str | None:
+    state = step.state
+    match state.status:
+        case StepStatus.QUEUED if state.step not in row.outbox:
+            return "queued without an outbox row"
+        case StepStatus.RUNNING if _ended_long_ago(step, lanes, now):
+            return "running under a lease that ended long ago"
+        case StepStatus.BACKING_OFF if not _has_timer(row, state.step, TimerKind.RETRY):
+            return "backing off without a retry timer"
+        case StepStatus.WAITING if not _has_timer(row, state.step, TimerKind.WAIT):
+            return "waiting without a timer"
+        case StepStatus.PARKED:
+            return "parked for a cause that does not stand"
+        case _:
+            return None
+
+
+def _ended_long_ago(step: StepRow, lanes: Mapping[str, Lane], now: float) -> bool:
+    expiry, lane = step.lease_expires_at, lanes[step.state.lane or ""]
+    return expiry is not None and expiry < now - lane.lease - GRACE
+
+
+def _has_timer(row: RunRow, step: int, kind: TimerKind) -> bool:
+    return any((one.timer.step, one.timer.kind) == (step, kind) for one in row.timers.values())
+
+
+def _has_internal_event(row: RunRow) -> bool:
+    return any(one.timer.kind in INTERNAL_TIMERS for one in row.timers.values())

@@ -1,0 +1,103 @@
+"""The rows of the engine in memory: what the tables of the database hold. Times are seconds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from uuid import UUID
+
+from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
+from perdure_machine.definition.model import Definition
+from perdure_machine.states import ENDED, StepStatus
+from perdure_machine.view import EffectState, RunState, StepState
+
+
+@dataclass(slots=True)
+class StepRow:
+    """A step, and the instants that its lease, its try and itself end."""
+
+    state: StepState
+    created_at: float
+    lease_expires_at: float | None = None
+    try_expires_at: float | None = None
+    started_at: float | None = None
+    ended_at: float | None = None
+
+    def has_run_out(self, now: float, *, timed_out: bool) -> bool:
+        """Tell whether the lease ran out, at its try's timeout or before it as `timed_out` says."""
+        return (
+            self.lease_expires_at is not None
+            and self.lease_expires_at <= now
+            and timed_out == self.at_timeout
+        )
+
+    @property
+    def at_timeout(self) -> bool:
+        """Whether the lease ends with the try's timeout."""
+        return (
+            self.lease_expires_at is not None
+            and self.try_expires_at is not None
+            and self.lease_expires_at >= self.try_expires_at
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """A finished acquisition."""
+
+    record: RecordAttempt
+    started_at: float
+    ended_at: float
+
+
+@dataclass(slots=True)
+class EffectRow:
+    """An effect, its first call, and when it was settled."""
+
+    state: EffectState
+    begun_at: float
+    settled_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TimerRow:
+    """A timer of a run."""
+
+    timer_id: int
+    org: str
+    run_id: UUID
+    timer: SetTimer
+    due_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """A line of the history."""
+
+    line: RecordHistory
+    at: float
+
+
+@dataclass(slots=True)
+class RunRow:
+    """A run and all that hangs on it; `outbox` holds the steps that wait for a worker."""
+
+    state: RunState
+    definition: Definition
+    created_at: float
+    ended_at: float | None = None
+    age_at: float | None = None
+    steps: dict[int, StepRow] = field(default_factory=dict)
+    attempts: list[AttemptRow] = field(default_factory=list)
+    effects: dict[str, EffectRow] = field(default_factory=dict)
+    timers: dict[int, TimerRow] = field(default_factory=dict)
+    outbox: set[int] = field(default_factory=set)
+    history: list[HistoryRow] = field(default_factory=list)
+
+    def unfinished(self, *, running: bool) -> list[int]:
+        """Return the numbers of the steps that have not ended, with or without the running ones."""
+        return [
+            number
+            for number, row in sorted(self.steps.items())
+            if row.state.status not in ENDED
+            and (running or row.state.status is not StepStatus.RUNNING)
+        ]

@@ -1,0 +1,59 @@
+"""A run of the engine in memory as a decision sees it: all of it, so nothing is ever lacking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
+from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
+from perdure_machine.states import ENDED, StepStatus
+from perdure_machine.view import AttemptState, StepState, TimerState, View
+
+
+def view_of(row: RunRow, now: float) -> View:
+    """Return the view; as on the database, a run's output and error are no part of it."""
+    return with_unfinished(
+        View(
+            run=replace(row.state, output=None, error=None),
+            steps={number: _step(step, now) for number, step in row.steps.items()},
+            known_nodes=frozenset(row.definition.nodes),
+            attempts=tuple(attempts_of(row)),
+            effects={key: effect.state for key, effect in row.effects.items()},
+            timers={number: _timer(timer, now) for number, timer in row.timers.items()},
+        )
+    )
+
+
+def with_unfinished(view: View) -> View:
+    """Return the view with the steps to end once its run is closed."""
+    unfinished = [
+        number
+        for number, step in sorted(view.steps.items())
+        if step.status not in ENDED and step.status is not StepStatus.RUNNING
+    ]
+    return replace(view, unfinished=tuple(unfinished[: MAX_ENDED_AT_ONCE + 1]))
+
+
+def attempts_of(row: RunRow) -> Iterator[AttemptState]:
+    """Yield the finished acquisitions in the order of their ends."""
+    for attempt in row.attempts:
+        one = attempt.record
+        yield AttemptState(one.step, one.fence, one.lease_id, one.outcome, one.next_step)
+
+
+def _step(row: StepRow, now: float) -> StepState:
+    expiry = row.lease_expires_at
+    return replace(row.state, lease_left=None if expiry is None else expiry - now)
+
+
+def _timer(row: TimerRow, now: float) -> TimerState:
+    timer = row.timer
+    return TimerState(
+        timer_id=row.timer_id,
+        kind=timer.kind,
+        step=timer.step,
+        generation=timer.generation,
+        remaining=row.due_at - now,
+        details=timer.details,
+    )

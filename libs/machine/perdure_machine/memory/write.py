@@ -1,0 +1,132 @@
+"""Writes what a batch changes in one run: every guard first, then each row once (R1, R6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from perdure_runtime.errors import Aborted, Reason
+
+from perdure_machine.actions import PutEffect, PutStep
+from perdure_machine.changes import Changes, StepChange
+from perdure_machine.memory.rows import (
+    AttemptRow,
+    EffectRow,
+    HistoryRow,
+    RunRow,
+    StepRow,
+    TimerRow,
+)
+from perdure_machine.states import EffectStatus, StepStatus
+
+
+class GuardFailed(Aborted):
+    """A row was not in the state that the decision saw; nothing was written."""
+
+    def __init__(self, guard: str) -> None:
+        super().__init__(f"{guard} was not as the decision saw it", reason=Reason.RETRY)
+
+
+def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
+    """Write `changes` of the run `row`. Raises `GuardFailed`."""
+    _check(row, changes, now)
+    _write_run(row, changes, now)
+    for attempt in changes.attempts:
+        started = _started_at(row, attempt.step, attempt.fence)
+        row.attempts.append(AttemptRow(attempt, now if started is None else started, now))
+    for change in changes.steps:
+        _write_step(row, change.put, now)
+    for put in changes.effects:
+        _write_effect(row, put, now)
+    row.history += [HistoryRow(line, now) for line in changes.history]
+    row.outbox.difference_update(changes.dequeue)
+    row.outbox.update(step.step for step in changes.enqueue)
+    _write_timers(row, changes, now, timer_ids)
+
+
+def _check(row: RunRow, changes: Changes, now: float) -> None:
+    if changes.before is not None and row.state.revision != changes.before.run.revision:
+        raise GuardFailed("the run")
+    for change in changes.steps:
+        _check_step(row, change, now)
+    for put in changes.effects:
+        if put.created == (put.effect.key in row.effects):
+            raise GuardFailed(f"effect {put.effect.key}")
+    for timer_id in changes.drop_timers:
+        if timer_id not in row.timers or row.timers[timer_id].due_at > now:
+            raise GuardFailed(f"timer {timer_id}")
+
+
+def _check_step(row: RunRow, change: StepChange, now: float) -> None:
+    number, before, expired = change.put.step.step, change.before, change.put.expired
+    found = row.steps.get(number)
+    if before is None:
+        one_activation = all(
+            other.state.node != change.put.step.node for other in row.steps.values()
+        )
+        if found is not None or not one_activation:
+            raise GuardFailed(f"step {number}")
+        return
+    seen = (before.status, before.fence, before.lease_id)
+    if found is None or (found.state.status, found.state.fence, found.state.lease_id) != seen:
+        raise GuardFailed(f"step {number}")
+    if expired is not None and not found.has_run_out(now, timed_out=expired.timed_out):
+        raise GuardFailed(f"the lease of step {number}")
+
+
+def _write_run(row: RunRow, changes: Changes, now: float) -> None:
+    run, put = changes.run.run, changes.run
+    if put.ended:
+        row.ended_at = now
+    if put.age is not None:
+        row.age_at = now + put.age
+    row.state = replace(
+        run,
+        input=row.state.input,
+        output=run.output if put.ended else row.state.output,
+        error=run.error if put.ended else row.state.error,
+    )
+
+
+def _started_at(row: RunRow, step: int, fence: int) -> float | None:
+    found = row.steps.get(step)
+    return found.started_at if found is not None and found.state.fence == fence else None
+
+
+def _write_step(row: RunRow, put: PutStep, now: float) -> None:
+    found = row.steps.get(put.step.step)
+    written = found or StepRow(put.step, created_at=now)
+    if put.step.fence > (found.state.fence if found else 0):
+        written.started_at = now
+    is_running = put.step.status is StepStatus.RUNNING
+    written.lease_expires_at = _after(now, put.lease_for) if is_running else None
+    written.try_expires_at = _after(now, put.try_for) if is_running else None
+    written.ended_at = now if put.ended else written.ended_at
+    payload = found.state.input if found else put.step.input
+    written.state = replace(put.step, input=payload, lease_left=None)
+    row.steps[put.step.step] = written
+
+
+def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:
+    effect = put.effect
+    written = row.effects.setdefault(effect.key, EffectRow(effect, begun_at=now))
+    written.state = effect
+    is_settled = effect.status is EffectStatus.SETTLED
+    written.settled_at = (written.settled_at or now) if is_settled else None
+
+
+def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
+    void = set(changes.drop_step_timers)
+    row.timers = {
+        number: kept
+        for number, kept in row.timers.items()
+        if number not in changes.drop_timers and kept.timer.step not in void
+    }
+    for timer in changes.set_timers:
+        number = next(timer_ids)
+        run = row.state
+        row.timers[number] = TimerRow(number, run.org, run.run_id, timer, now + timer.after)
+
+
+def _after(now: float, seconds: float | None) -> float | None:
+    return None if seconds is None else now + seconds
