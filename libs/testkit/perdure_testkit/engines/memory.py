@@ -1,0 +1,96 @@
+"""The port over the engine in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from uuid import UUID
+
+from perdure_machine.events import Event
+from perdure_machine.memory import MemoryEngine
+from perdure_machine.replies import Reply
+from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+from perdure_runtime.errors import PerdureError
+
+from perdure_testkit.engines.port import Lease, Line, RunStarted, StartOf, Timer
+
+
+class MemoryPort:
+    """A `MemoryEngine` as an `Engine`."""
+
+    def __init__(self, engine: MemoryEngine | None = None) -> None:
+        self.engine = engine or MemoryEngine()
+
+    async def publish(self, org: str, document: bytes) -> int:
+        """Publish a document; return its version."""
+        return self.engine.publish(org, document)
+
+    async def start(self, org: str, start: StartOf) -> RunStarted:
+        """Start a run. Raises the refusal."""
+        answer = self.engine.start(
+            org,
+            start.workflow,
+            start.payload,
+            version=start.version,
+            start_key=start.start_key,
+            tags=start.tags,
+            priority=start.priority,
+        )
+        return RunStarted(answer.run_id, answer.workflow_version, answer.created)
+
+    async def submit(self, org: str, run_id: UUID, *events: Event) -> list[Reply | PerdureError]:
+        """Apply events of one run in one batch; answer each."""
+        return self.engine.submit_all(org, run_id, events)
+
+    async def renew(self, org: str, lease: Lease) -> float | None:
+        """Renew a lease; return the seconds left, None where it is lost."""
+        return self.engine.renew(org, lease.run_id, lease.step, lease.fence, lease.lease_id)
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        self.engine.advance(seconds)
+
+    async def timers(self) -> Sequence[Timer]:
+        """Return all timers."""
+        return [
+            Timer(t.timer_id, t.run_id, t.timer.kind, t.timer.step, t.due_at - self.engine.now)
+            for t in self.engine.timers()
+        ]
+
+    async def queued(self) -> Sequence[tuple[UUID, int]]:
+        """Return run and step of everything that waits for a worker, in order."""
+        return [(one.run_id, one.step) for one in self.engine.queued_steps()]
+
+    async def expired(self) -> Sequence[Lease]:
+        """Return the leases that ran out."""
+        return [
+            Lease(one.run_id, one.step, one.fence, one.lease_id, one.timed_out)
+            for one in self.engine.expired_leases()
+        ]
+
+    async def run(self, run_id: UUID) -> RunState:
+        """Return a run with its payloads."""
+        return self.engine.run(run_id)
+
+    async def steps(self, run_id: UUID) -> Sequence[StepState]:
+        """Return a run's steps with their payloads."""
+        return [replace(step, lease_left=None) for step in self.engine.steps(run_id)]
+
+    async def attempts(self, run_id: UUID) -> Sequence[AttemptState]:
+        """Return a run's finished acquisitions, by step and fence."""
+        return sorted(self.engine.attempts(run_id), key=lambda one: (one.step, one.fence))
+
+    async def effects(self, run_id: UUID) -> Sequence[EffectState]:
+        """Return a run's effects."""
+        return self.engine.effects(run_id)
+
+    async def history(self, run_id: UUID) -> Sequence[Line]:
+        """Return the lines of a run's history."""
+        return [Line(one.seq, one.kind, one.step, one.fence) for one in self.engine.history(run_id)]
+
+    async def no_way_forward(self) -> Sequence[str]:
+        """Return what is stuck (R10)."""
+        return [
+            f"run {one.run_id} step {one.step}: {one.missing}"
+            for one in self.engine.no_way_forward()
+        ]

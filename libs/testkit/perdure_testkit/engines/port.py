@@ -1,0 +1,113 @@
+"""What a test asks of an engine, whichever it is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+from uuid import UUID
+
+from perdure_machine.events import Event
+from perdure_machine.replies import Reply
+from perdure_machine.states import TimerKind
+from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+from perdure_runtime.errors import PerdureError
+
+
+@dataclass(frozen=True, slots=True)
+class RunStarted:
+    """The run that a start led to, and whether it was made by it."""
+
+    run_id: UUID
+    version: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StartOf:
+    """A start as a test asks for it."""
+
+    workflow: str
+    payload: bytes = b"{}"
+    version: int = 0
+    start_key: str | None = None
+    tags: Mapping[str, str] = field(default_factory=dict)
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Timer:
+    """A timer of a run; `remaining` seconds until it is due."""
+
+    timer_id: int
+    run_id: UUID
+    kind: TimerKind
+    step: int | None
+    remaining: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """An acquisition; `timed_out` where it ends at its try's timeout."""
+
+    run_id: UUID
+    step: int
+    fence: int
+    lease_id: UUID
+    timed_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a run's history."""
+
+    seq: int
+    kind: str
+    step: int | None
+    fence: int | None
+
+
+class Engine(Protocol):
+    """An engine whose clock a test moves. Times are seconds, errors are raised or returned."""
+
+    async def publish(self, org: str, document: bytes) -> int:
+        """Publish a document; return its version."""
+
+    async def start(self, org: str, start: StartOf) -> RunStarted:
+        """Start a run. Raises the refusal."""
+
+    async def submit(self, org: str, run_id: UUID, *events: Event) -> list[Reply | PerdureError]:
+        """Apply events of one run in one batch; answer each."""
+
+    async def renew(self, org: str, lease: Lease) -> float | None:
+        """Renew a lease; return the seconds left, None where it is lost."""
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+
+    async def timers(self) -> Sequence[Timer]:
+        """Return all timers."""
+
+    async def queued(self) -> Sequence[tuple[UUID, int]]:
+        """Return run and step of everything that waits for a worker, in order."""
+
+    async def expired(self) -> Sequence[Lease]:
+        """Return the leases that ran out."""
+
+    async def run(self, run_id: UUID) -> RunState:
+        """Return a run with its payloads."""
+
+    async def steps(self, run_id: UUID) -> Sequence[StepState]:
+        """Return a run's steps with their payloads."""
+
+    async def attempts(self, run_id: UUID) -> Sequence[AttemptState]:
+        """Return a run's finished acquisitions, by step and fence."""
+
+    async def effects(self, run_id: UUID) -> Sequence[EffectState]:
+        """Return a run's effects."""
+
+    async def history(self, run_id: UUID) -> Sequence[Line]:
+        """Return the lines of a run's history."""
+
+    async def no_way_forward(self) -> Sequence[str]:
+        """Return what is stuck (R10)."""

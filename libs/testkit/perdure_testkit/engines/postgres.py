@@ -1,0 +1,193 @@
+"""The port over PostgreSQL: the code that the coordinator runs, under the coordinator's role."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from uuid import UUID
+
+import asyncpg
+from perdure_machine.changes import Changes
+from perdure_machine.events import Event, ExpireLease
+from perdure_machine.node_error import decode_error
+from perdure_machine.replies import Reply, Stale
+from perdure_machine.states import TimerKind
+from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+from perdure_runtime.errors import PerdureError
+from perdure_store.apply.applier import Applier
+from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
+from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.rows import attempt_state, effect_state, run_state, step_state
+from perdure_store.apply.run_ids import RunIds
+from perdure_store.apply.starter import StartAnswer, Starter, StartRequest
+from perdure_store.apply.write import GuardFailed
+from perdure_store.catalogue import publish_workflow
+from perdure_store.leases import HeldLease, Renewal, renew_leases
+from perdure_store.pool import Connection
+from perdure_store.sweeps import expired_leases
+
+from perdure_testkit.database import Database
+from perdure_testkit.engines.port import Lease, Line, RunStarted, StartOf, Timer
+
+RETENTION = 7 * 86_400.0
+"""How long a start key outlives its run, in seconds."""
+
+# Time passes by moving every instant that something waits for into the past.
+_ADVANCE = """
+UPDATE timers SET due_at = due_at - $1 * interval '1 s', next_try = next_try - $1 * interval '1 s';
+UPDATE steps SET lease_expires_at = lease_expires_at - $1 * interval '1 s',
+                 try_expires_at = try_expires_at - $1 * interval '1 s' WHERE status = 'running';
+UPDATE runs SET age_at = age_at - $1 * interval '1 s' WHERE age_at IS NOT NULL;
+UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
+"""
+_TIMERS = """
+SELECT timer_id, run_id, kind, step,
+       extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining
+  FROM timers ORDER BY due_at, timer_id
+"""
+_STEPS = "SELECT *, NULL::float8 AS lease_left FROM steps WHERE run_id = $1 ORDER BY step"
+_EFFECTS = """
+SELECT step, key AS effect_key, kind AS effect_kind, status AS effect_status, fence AS effect_fence,
+       calls AS effect_calls
+  FROM effects WHERE run_id = $1 ORDER BY key
+"""
+_OF_RUNS = (
+    "history", "outbox", "timers", "effects", "attempts", "steps", "run_tags", "start_keys", "runs"
+)  # fmt: skip
+EVER = 1e9
+"""Seconds that are longer than any lane's lease."""
+
+
+class PostgresPort:
+    """One coordinator's store code as an `Engine`; `committed` is what it told after commits."""
+
+    def __init__(self, admin: asyncpg.Connection, coordinator: Connection) -> None:
+        self.admin = admin
+        self.coordinator = coordinator
+        self.committed: list[Changes] = []
+        catalogue, self._run_ids = Catalogue(), RunIds()
+        self.applier = Applier(catalogue, retention=RETENTION, committed=self.committed.extend)
+        self.starter = Starter(
+            catalogue, self._run_ids, retention=RETENTION, committed=self.committed.extend
+        )
+
+    @classmethod
+    async def open(cls, database: Database, orgs: Iterable[str] = ()) -> PostgresPort:
+        """Return an engine on `database` with two connections of its own, and add `orgs`."""
+        port = cls(await database.connect(), await database.connect("coordinator"))
+        await port._run_ids.synchronise(port.coordinator)
+        for org in orgs:
+            await port.admin.execute("INSERT INTO orgs (org) VALUES ($1)", org)
+        return port
+
+    async def clear(self) -> None:
+        """Remove every run; what was published stays, as it never changes."""
+        for table in _OF_RUNS:
+            await self.admin.execute(f"DELETE FROM {table}")
+        self.committed.clear()
+
+    async def publish(self, org: str, document: bytes) -> int:
+        """Publish a document; return its version."""
+        return (await publish_workflow(self.coordinator, org, document)).version
+
+    async def start(self, org: str, start: StartOf) -> RunStarted:
+        """Start a run. Raises the refusal."""
+        (outcome,) = await self.starter.start(self.coordinator, [start_request(org, start)])
+        if isinstance(outcome, PerdureError):
+            raise outcome
+        return run_started(outcome)
+
+    async def submit(self, org: str, run_id: UUID, *events: Event) -> list[Reply | PerdureError]:
+        """Apply events of one run in one batch; answer each."""
+        batch = [RunEvents(run_id, tuple(OrgEvent(org, event) for event in events))]
+        try:
+            (answers,) = await self.applier.apply(self.coordinator, batch, wait=True)
+        except GuardFailed:
+            if len(events) == 1 and isinstance(events[0], ExpireLease):
+                return [Stale()]  # as the coordinator answers it
+            raise
+        assert not isinstance(answers, Skipped)
+        return list(answers)
+
+    async def renew(self, org: str, lease: Lease) -> float | None:
+        """Renew a lease; return the seconds left, None where it is lost."""
+        held = HeldLease(org, lease.run_id, lease.step, lease.fence, lease.lease_id)
+        (answer,) = await renew_leases(self.coordinator, [held])
+        assert answer.renewal is not Renewal.AGAIN
+        return answer.lease_left if answer.renewal is Renewal.RENEWED else None
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass."""
+        for statement in _ADVANCE.split(";"):
+            await self.admin.execute(statement, seconds)
+
+    async def timers(self) -> Sequence[Timer]:
+        """Return all timers."""
+        return [
+            Timer(r["timer_id"], r["run_id"], TimerKind(r["kind"]), r["step"], r["remaining"])
+            for r in await self.admin.fetch(_TIMERS)
+        ]
+
+    async def queued(self) -> Sequence[tuple[UUID, int]]:
+        """Return run and step of everything that waits for a worker, in order."""
+        rows = await self.admin.fetch("SELECT run_id, step FROM outbox ORDER BY run_id, step")
+        return [(row["run_id"], row["step"]) for row in rows]
+
+    async def expired(self) -> Sequence[Lease]:
+        """Return the leases that ran out."""
+        found = await expired_leases(self.admin, None, limit=10_000, well_for=EVER)
+        return [Lease(e.run_id, e.step, e.fence, e.lease_id, e.timed_out) for e in found]
+
+    async def run(self, run_id: UUID) -> RunState:
+        """Return a run with its payloads."""
+        row = await self.admin.fetchrow("SELECT * FROM runs WHERE run_id = $1", run_id)
+        assert row is not None
+        error = decode_error(row["error"]) if row["error"] is not None else None
+        return replace(run_state(row), input=row["input"], output=row["output"], error=error)
+
+    async def steps(self, run_id: UUID) -> Sequence[StepState]:
+        """Return a run's steps with their payloads."""
+        return [step_state(row) for row in await self.admin.fetch(_STEPS, run_id)]
+
+    async def attempts(self, run_id: UUID) -> Sequence[AttemptState]:
+        """Return a run's finished acquisitions, by step and fence."""
+        rows = await self.admin.fetch(
+            "SELECT * FROM attempts WHERE run_id = $1 ORDER BY step, fence", run_id
+        )
+        return [attempt_state(row) for row in rows]
+
+    async def effects(self, run_id: UUID) -> Sequence[EffectState]:
+        """Return a run's effects."""
+        states = [effect_state(row) for row in await self.admin.fetch(_EFFECTS, run_id)]
+        return [state for state in states if state is not None]
+
+    async def history(self, run_id: UUID) -> Sequence[Line]:
+        """Return the lines of a run's history."""
+        rows = await self.admin.fetch(
+            "SELECT seq, kind, step, fence FROM history WHERE run_id = $1 ORDER BY seq", run_id
+        )
+        return [Line(row["seq"], row["kind"], row["step"], row["fence"]) for row in rows]
+
+    async def no_way_forward(self) -> Sequence[str]:
+        """Return what is stuck (R10)."""
+        rows = await self.admin.fetch("SELECT run_id, step, missing FROM no_way_forward")
+        return [f"run {row['run_id']} step {row['step']}: {row['missing']}" for row in rows]
+
+
+def start_request(org: str, start: StartOf) -> StartRequest:
+    """Return a test's start as the store takes it."""
+    return StartRequest(
+        org=org,
+        workflow=start.workflow,
+        version=start.version,
+        input=start.payload,
+        start_key=start.start_key,
+        tags=start.tags,
+        priority=start.priority,
+        traceparent=None,
+    )
+
+
+def run_started(answer: StartAnswer) -> RunStarted:
+    """Return the store's answer as the port gives it."""
+    return RunStarted(answer.run_id, answer.workflow_version, answer.created)
