@@ -75,6 +75,21 @@ async def test_p2_a_relay_that_was_paused_does_not_mark_the_row_of_a_retry(
     assert await outbox.states() == {retry: "ready"}
 
 
+async def test_p2_a_row_that_was_blocked_while_it_was_sent_stays_blocked(
+    outbox: Outbox, relay: Parts, stream: StreamName
+) -> None:
+    await relay.recovery.recover(stream)
+    (row,) = await outbox.add()
+    paused = Pause()
+    with arm("streams.xadd", "after", paused):
+        sending = asyncio.create_task(relay.dispatcher.run_once())
+        await paused.reached.wait()
+        await outbox.connection.execute("UPDATE outbox SET state = 'blocked'")
+        paused.release.set()
+        await sending
+    assert await outbox.states() == {row: "blocked"}
+
+
 async def test_f075_a_lower_id_that_is_committed_later_is_sent_too(
     outbox: Outbox, database: Database, dispatch: Dispatch
 ) -> None:

@@ -1,12 +1,13 @@
 """What Redis loses comes again (p2), and what only waits does not."""
 
+import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
 from perdure_relay.parts import Parts
 from perdure_runtime.clock import FakeClock
 from perdure_runtime.errors import Unavailable
-from perdure_runtime.fail_points import Raise, arm
+from perdure_runtime.fail_points import Pause, Raise, arm
 from perdure_streams.announce import Announcer
 from perdure_streams.consumer import Consumer, Entry
 from perdure_streams.names import Queue, StreamName
@@ -119,22 +120,24 @@ async def test_an_entry_that_is_pending_with_nobody_does_not_hold_its_step_for_e
     assert len(await deliver(io)) == 5
 
 
-async def test_p2_a_row_that_is_leased_while_it_is_checked_stays_deleted(
-    sent: list[int], outbox: Outbox, relay: Parts, client: Redis, stream: StreamName
-) -> None:
-    class LeaseAll:
-        """Leases and settles everything between the relay's look and its mark."""
-
-        async def run(self, point: str) -> None:
-            await outbox.connection.execute("DELETE FROM outbox")
-
-        def run_sync(self, point: str) -> None:
-            raise NotImplementedError
-
+@pytest.mark.parametrize(
+    "meanwhile",
+    ["DELETE FROM outbox", "UPDATE outbox SET entry_id = '9-9'", "UPDATE outbox SET priority = 9"],
+    ids=["leased", "sent again by another", "left alone"],
+)
+async def test_p2_a_lost_entry_is_no_reason_when_the_row_moved_on_meanwhile(
+    meanwhile: str, sent: list[int], outbox: Outbox, relay: Parts, client: Redis,
+    stream: StreamName,
+) -> None:  # fmt: skip
     await client.xtrim(str(stream), maxlen=0, approximate=False)
-    with arm("store.outbox_ready_again", "before", LeaseAll()):
-        assert (await relay.recovery.run_once()).counts == {"redispatched": 0}
-    assert await outbox.states() == {}
+    paused = Pause()
+    with arm("store.outbox_ready_again", "before", paused):
+        checking = asyncio.create_task(relay.recovery.run_once())
+        await paused.reached.wait()
+        await outbox.connection.execute(meanwhile)
+        paused.release.set()
+        done = await checking
+    assert done.counts["redispatched"] == (5 if "priority" in meanwhile else 0)
 
 
 async def test_f086_a_stream_that_was_evicted_is_made_again_with_its_group(

@@ -83,6 +83,35 @@ async def test_one_free_slot_waits_for_the_entries_of_every_queue(client: Redis)
     assert steps_of(await consumer.read(1, BLOCK_MS)) == [1]
 
 
+async def test_what_arrives_in_two_queues_at_once_fills_one_slot_and_is_given_back(
+    client: Redis,
+) -> None:
+    consumer = Consumer(client, [SHARED, SLOW], "w")
+    arriving = ArriveAt(client, passing=3)  # the two looks before it found nothing
+    with arm("streams.xreadgroup", "before", arriving):
+        taken = await consumer.read(1, BLOCK_MS)
+    assert len(taken) == 1
+    given_back = await Consumer(client, [SHARED, SLOW], "other").reclaim(3_600_000, 9)
+    assert {entry.stream for entry in taken + given_back} == {SHARED, SLOW}
+
+
+class ArriveAt:
+    """At the nth passing of a fail point, puts an entry into each of two queues."""
+
+    def __init__(self, client: Redis, passing: int) -> None:
+        self._client = client
+        self._left = passing
+
+    async def run(self, point: str) -> None:
+        self._left -= 1
+        if self._left == 0:
+            for stream in (SHARED, SLOW):
+                await publish(self._client, stream, 1)
+
+    def run_sync(self, point: str) -> None:
+        raise NotImplementedError
+
+
 async def test_streams_that_are_served_anew_are_read(client: Redis) -> None:
     await publish(client, ACME, 1)
     consumer = Consumer(client, [SHARED], "w")
