@@ -152,8 +152,9 @@ CREATE FUNCTION uuid7_floor(instant timestamptz) RETURNS uuid LANGUAGE sql IMMUT
     SELECT (lpad(to_hex((extract(epoch FROM instant) * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
 $$;
 
--- Makes the partitions of one month where they are missing; says whether it made any. Their indexes are
--- named after the parent's (steps_pkey_202601), so that an error names the constraint that was broken.
+-- Makes the partitions of one month where they are missing; says whether it made any. They are made apart
+-- and attached, which waits for nobody who reads or writes the parents and makes nobody wait (F107). Their
+-- indexes are named after the parent's (steps_pkey_202601), so that an error names what was broken.
 CREATE FUNCTION ensure_month(first_day date) RETURNS boolean LANGUAGE plpgsql AS $$
 DECLARE
     parent text;
@@ -169,12 +170,13 @@ BEGIN
     END IF;
     FOREACH parent IN ARRAY ARRAY['runs', 'run_tags', 'steps', 'attempts', 'effects', 'history'] LOOP
         child := parent || ending;
-        EXECUTE format(
-            'CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', child, parent, lower_bound, upper_bound
-        );
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', child, parent);
         IF parent IN ('runs', 'steps') THEN
             EXECUTE format('ALTER TABLE %I SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)', child);
         END IF;
+        EXECUTE format(
+            'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, child, lower_bound, upper_bound
+        );
         FOR renamed IN
             SELECT part.relname AS old, whole.relname || ending AS new
               FROM pg_index AS x

@@ -58,8 +58,8 @@ CREATE TABLE timers (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE step IS NOT NULL;
 CREATE INDEX timers_by_run ON timers (run_id);
-CREATE INDEX timers_due ON timers (org, next_try) WHERE NOT internal;
-CREATE INDEX timers_internal_due ON timers (org, next_try) WHERE internal;
+-- Internal events apart from the others; not two partial indexes, which a prepared plan could not choose from.
+CREATE INDEX timers_due ON timers (internal, org, next_try);
 
 -- R10: unfinished steps, and unfinished runs, that have no durable way forward. Empty in a healthy engine.
 CREATE VIEW no_way_forward AS
@@ -67,6 +67,10 @@ SELECT s.org, s.run_id, s.step, s.status::text AS status, 'queued without an out
   FROM steps AS s JOIN runs AS r USING (run_id)
  WHERE s.status = 'queued' AND r.status = 'running'
    AND NOT EXISTS (SELECT FROM outbox AS o WHERE o.run_id = s.run_id AND o.step = s.step)
+UNION ALL
+SELECT s.org, s.run_id, s.step, s.status::text, 'blocked for a cause that does not stand'
+  FROM steps AS s JOIN runs AS r USING (run_id) JOIN outbox AS o ON o.run_id = s.run_id AND o.step = s.step
+ WHERE s.status = 'queued' AND r.status = 'running' AND o.state = 'blocked'
 UNION ALL
 SELECT s.org, s.run_id, s.step, s.status::text, 'running under a lease that ended long ago'
   FROM steps AS s JOIN runs AS r USING (run_id) JOIN lanes AS l ON l.lane = s.lane

@@ -32,12 +32,13 @@ BEGIN
     END IF;
     FOREACH parent IN ARRAY ARRAY['runs', 'run_tags', 'steps', 'attempts', 'effects', 'history'] LOOP
         child := parent || ending;
-        EXECUTE format(
-            'CREATE TABLE %I PARTITION OF %I FOR VALUES FROM (%L) TO (%L)', child, parent, lower_bound, upper_bound
-        );
+        EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', child, parent);
         IF parent IN ('runs', 'steps') THEN
             EXECUTE format('ALTER TABLE %I SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)', child);
         END IF;
+        EXECUTE format(
+            'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, child, lower_bound, upper_bound
+        );
         FOR renamed IN
             SELECT part.relname AS old, whole.relname || ending AS new
               FROM pg_index AS x
@@ -330,8 +331,7 @@ CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::ou
 CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE (state = 'ready'::outbox_state);
 CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE (state = 'sent'::outbox_state);
 CREATE INDEX timers_by_run ON timers (run_id);
-CREATE INDEX timers_due ON timers (org, next_try) WHERE (NOT internal);
-CREATE INDEX timers_internal_due ON timers (org, next_try) WHERE internal;
+CREATE INDEX timers_due ON timers (internal, org, next_try);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (step IS NOT NULL);
 
 -- ---- Views
@@ -347,6 +347,16 @@ CREATE VIEW no_way_forward AS
   WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
            FROM outbox o
           WHERE o.run_id = s.run_id AND o.step = s.step))
+UNION ALL
+ SELECT s.org,
+    s.run_id,
+    s.step,
+    s.status::text AS status,
+    'blocked for a cause that does not stand'::text AS missing
+   FROM steps s
+     JOIN runs r USING (run_id)
+     JOIN outbox o ON o.run_id = s.run_id AND o.step = s.step
+  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND o.state = 'blocked'::outbox_state
 UNION ALL
  SELECT s.org,
     s.run_id,

@@ -36,10 +36,11 @@ class ExpiredLease:
 
 @dataclass(frozen=True, slots=True)
 class OldRun:
-    """A run past its age limit."""
+    """A run past its age limit, which it reached at `age_at`."""
 
     org: str
     run_id: UUID
+    age_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +84,15 @@ async def expired_leases(
     ]
 
 
-async def old_runs(connection: Connection, *, limit: int) -> list[OldRun]:
-    """Return runs past their age limit, the oldest first."""
-    rows = await connection.fetch(sql("sweeps.old_runs"), limit)
-    return [OldRun(row["org"], row["run_id"]) for row in rows]
+async def old_runs(connection: Connection, after: OldRun | None, *, limit: int) -> list[OldRun]:
+    """Return the next runs past their age limit, after `after`; none hides another (F057)."""
+    rows = await connection.fetch(
+        sql("sweeps.old_runs"),
+        after.age_at if after else _LONG_AGO,
+        after.run_id if after else NO_RUN,
+        limit,
+    )
+    return [OldRun(row["org"], row["run_id"], row["age_at"]) for row in rows]
 
 
 async def stuck_page(

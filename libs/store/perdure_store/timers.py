@@ -28,12 +28,16 @@ async def drop_orphans(connection: Connection, timer_ids: Sequence[int]) -> None
 
 @dataclass(frozen=True, slots=True)
 class NearTimer:
-    """A timer that is due in `remaining` seconds, or was due if that is 0 or less."""
+    """A timer to try in `remaining` seconds, or now if that is 0 or less.
+
+    It was due `late` seconds ago; that is more than `-remaining` where deliveries failed.
+    """
 
     timer_id: int
     org: str
     run_id: UUID
     remaining: float
+    late: float
 
 
 async def near_timers(
@@ -51,4 +55,6 @@ async def near_timers(
     timers each; `internal` picks events that runs sent themselves instead of ordinary timers.
     """
     rows = await connection.fetch(sql("timers.near"), internal, after_org, horizon, orgs, per_org)
-    return [NearTimer(r["timer_id"], r["org"], r["run_id"], r["remaining"]) for r in rows]
+    return [
+        NearTimer(r["timer_id"], r["org"], r["run_id"], r["remaining"], r["late"]) for r in rows
+    ]

@@ -15,7 +15,7 @@ from perdure_store.pool import open_pool
 from perdure_sweeper.audit import Audit
 from perdure_sweeper.config import SweeperConfig
 from perdure_sweeper.expiry import Expiry
-from perdure_sweeper.upkeep import Upkeep
+from perdure_sweeper.upkeep import Months, StartKeys
 
 APPLICATION_NAME = "perdure-sweeper"
 SERVICE = "/perdure.internal.v1.CoordinatorService"
@@ -24,7 +24,7 @@ UNTRACED = frozenset({f"{SERVICE}/ExpireLeases", f"{SERVICE}/ExpireRuns"})
 
 async def build(config: SweeperConfig, process: Process) -> Service:
     """Return the service, to be started."""
-    pool = await open_pool(config.database_url, size=4, application_name=APPLICATION_NAME)
+    pool = await open_pool(config.database_url, size=5, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
     client = RpcClient(open_channel(config.coordinator_address, untraced=UNTRACED))
     lease = config.lease
@@ -36,18 +36,12 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     )
     leadership = election.leadership
     expiry = Expiry(pool, client, leadership, process.clock)
+    audit, upkeep = LoopSettings(config.audit_interval), LoopSettings(config.upkeep_interval)
     loops = [
         Loop("sweeper.expiry", expiry.run_once, LoopSettings(config.interval)),
-        Loop(
-            "sweeper.audit",
-            Audit(pool, leadership).run_once,
-            LoopSettings(config.audit_interval),
-        ),
-        Loop(
-            "sweeper.upkeep",
-            Upkeep(pool, leadership).run_once,
-            LoopSettings(config.upkeep_interval),
-        ),
+        Loop("sweeper.audit", Audit(pool, leadership).run_once, audit),
+        Loop("sweeper.months", Months(pool, leadership).run_once, upkeep),
+        Loop("sweeper.start_keys", StartKeys(pool, leadership).run_once, upkeep),
     ]
 
     def wake(_leads: bool) -> None:

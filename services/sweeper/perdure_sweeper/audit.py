@@ -17,7 +17,8 @@ MAX_LOGGED = 20
 """Findings of one pass that are logged; the gauge counts them all."""
 
 NO_WAY_FORWARD = gauge(
-    "no_way_forward", "Unfinished steps and runs without a way forward, at the last full pass.", ()
+    "no_way_forward",
+    "Unfinished steps and runs without a way forward, at the active sweeper's last full pass.",
 )
 
 _logger = logging.getLogger(__name__)
@@ -33,6 +34,7 @@ class Audit:
     async def run_once(self) -> Pass:
         """Make one full pass; the gauge changes only at its end."""
         if not self._leadership.is_leader:
+            NO_WAY_FORWARD.set(0)
             return Pass()
         found: list[Stuck] = []
         last = NO_RUN

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from functools import partial
+from typing import TypeVar
 
 import asyncpg
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -11,6 +13,7 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ExpireLeasesResponse,
     ExpireRunsRequest,
     ExpireRunsResponse,
+    ItemStatus,
     RunRef,
 )
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -23,7 +26,7 @@ from perdure_runtime.clock import Clock
 from perdure_runtime.election import Leadership
 from perdure_runtime.loop import Pass
 from perdure_runtime.rpc.client import RpcClient
-from perdure_store.pool import acquire
+from perdure_store.pool import Connection, acquire
 from perdure_store.sweeps import ExpiredLease, OldRun, expired_leases, old_runs
 
 EXPIRE_LEASES = fail_points.declare("sweeper.expire_leases")
@@ -31,6 +34,11 @@ EXPIRE_RUNS = fail_points.declare("sweeper.expire_runs")
 
 CALL_SECONDS = 5.0
 PAGE = 500
+
+Found = TypeVar("Found")
+
+Find = Callable[[Connection, Found | None], Awaitable[list[Found]]]
+"""Returns the next page of what ran out, after the last one of the page before."""
 
 
 class Expiry:
@@ -65,16 +73,22 @@ class Expiry:
 
     async def _expire_leases(self, well_for: float) -> int:
         applied = await self._send_leases([])
-        async for page in self._pages(well_for):
+        async for page in self._pages(partial(expired_leases, limit=PAGE, well_for=well_for)):
             applied += await self._send_leases(page)
         return applied
 
-    async def _pages(self, well_for: float) -> AsyncIterator[list[ExpiredLease]]:
-        page: list[ExpiredLease] = []
+    async def _expire_runs(self) -> int:
+        applied = 0
+        async for page in self._pages(partial(old_runs, limit=PAGE)):
+            applied += await self._send_runs(page)
+        return applied
+
+    async def _pages(self, find: Find[Found]) -> AsyncIterator[list[Found]]:
+        """Look behind each page, so that what cannot be ended now hides nothing (F057)."""
+        page: list[Found] = []
         while True:
             async with acquire(self._pool) as connection:
-                last = page[-1] if page else None
-                page = await expired_leases(connection, last, limit=PAGE, well_for=well_for)
+                page = await find(connection, page[-1] if page else None)
             if page:
                 yield page
             if len(page) < PAGE:
@@ -85,20 +99,18 @@ class Expiry:
         answer: ExpireLeasesResponse = await self._client.call(
             self._stub.ExpireLeases, request, timeout=CALL_SECONDS, fail_point=EXPIRE_LEASES
         )
-        return sum(status == ITEM_STATUS_APPLIED for status in answer.results)
+        return _applied(answer.results)
 
-    async def _expire_runs(self) -> int:
-        async with acquire(self._pool) as connection:
-            runs = await old_runs(connection, limit=PAGE)
-        if not runs:
-            return 0
+    async def _send_runs(self, runs: Sequence[OldRun]) -> int:
+        request = ExpireRunsRequest(runs=map(_run_message, runs))
         answer: ExpireRunsResponse = await self._client.call(
-            self._stub.ExpireRuns,
-            ExpireRunsRequest(runs=map(_run_message, runs)),
-            timeout=CALL_SECONDS,
-            fail_point=EXPIRE_RUNS,
+            self._stub.ExpireRuns, request, timeout=CALL_SECONDS, fail_point=EXPIRE_RUNS
         )
-        return sum(status == ITEM_STATUS_APPLIED for status in answer.results)
+        return _applied(answer.results)
+
+
+def _applied(results: Iterable[ItemStatus.ValueType]) -> int:
+    return sum(status == ITEM_STATUS_APPLIED for status in results)
 
 
 def _lease_message(expired: ExpiredLease) -> ExpiredLeaseMessage:

@@ -1,4 +1,4 @@
-"""Months ahead and start keys that are over: upkeep of tables, apart from each other (F107)."""
+"""Upkeep of tables: months ahead, and start keys that are over, apart from each other (F107)."""
 
 from __future__ import annotations
 
@@ -6,29 +6,50 @@ import asyncpg
 from perdure_runtime.election import Leadership
 from perdure_runtime.loop import Pass
 from perdure_runtime.metrics import gauge
-from perdure_store.pool import acquire
+from perdure_store.pool import Connection, acquire
 from perdure_store.sweeps import drop_start_keys, ensure_months, head_room
 
 KEYS_AT_ONCE = 1000
 
-HEAD_ROOM = gauge("months_head_room_seconds", "Until the last month with partitions ends.", ())
+HEAD_ROOM = gauge("months_head_room_seconds", "Until the last month with partitions ends.")
 
 
-class Upkeep:
-    """Does the upkeep, while this process leads."""
+class Months:
+    """Makes months ahead, while this process leads; tells the head room always.
+
+    The head room is told before months are made too: making them may fail, and that must be seen.
+    """
 
     def __init__(self, pool: asyncpg.Pool, leadership: Leadership) -> None:
         self._pool = pool
         self._leadership = leadership
 
     async def run_once(self) -> Pass:
-        """Make months, delete keys, tell the head room."""
+        """Make what is missing of this month and the next two."""
+        async with acquire(self._pool) as connection:
+            await _tell_head_room(connection)
+            if not self._leadership.is_leader:
+                return Pass()
+            made = await ensure_months(connection)
+            await _tell_head_room(connection)
+        return Pass({"months_made": made})
+
+
+async def _tell_head_room(connection: Connection) -> None:
+    HEAD_ROOM.set(await head_room(connection))
+
+
+class StartKeys:
+    """Deletes start keys whose retention is over, while this process leads."""
+
+    def __init__(self, pool: asyncpg.Pool, leadership: Leadership) -> None:
+        self._pool = pool
+        self._leadership = leadership
+
+    async def run_once(self) -> Pass:
+        """Delete one batch."""
         if not self._leadership.is_leader:
             return Pass()
         async with acquire(self._pool) as connection:
-            made = await ensure_months(connection)
-            HEAD_ROOM.set(await head_room(connection))
             dropped = await drop_start_keys(connection, limit=KEYS_AT_ONCE)
-        return Pass(
-            {"months_made": made, "start_keys_dropped": dropped}, more=dropped == KEYS_AT_ONCE
-        )
+        return Pass({"start_keys_dropped": dropped}, more=dropped == KEYS_AT_ONCE)

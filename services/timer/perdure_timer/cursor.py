@@ -15,9 +15,12 @@ FIRST = ""
 
 
 def next_cursor(picked: Sequence[NearTimer]) -> str:
-    """Return where the next pass begins: behind the last org, or at the front after a short one."""
+    """Return where the next pass begins: behind the last org, or at the front after a short one.
+
+    The database picked in its own order of names, so its last org is the last.
+    """
     orgs = {timer.org for timer in picked}
-    return max(orgs) if len(orgs) == ORGS_A_PASS else FIRST
+    return picked[-1].org if len(orgs) == ORGS_A_PASS else FIRST
 
 
 def is_full(picked: Sequence[NearTimer], cursor: str) -> bool:

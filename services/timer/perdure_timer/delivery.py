@@ -35,7 +35,11 @@ FIRE_TIMERS = fail_points.declare("timer.fire_timers")
 CALL_SECONDS = 5.0
 
 LATENESS = histogram("timer_lateness_seconds", "From due to picked for delivery.", ("internal",))
-OVERDUE = gauge("timer_overdue_seconds", "Lateness of the latest timer of the last pass.", ())
+OVERDUE = gauge(
+    "timer_overdue_seconds",
+    "Lateness of the latest timer of the last pass; 0 without any.",
+    ("internal",),
+)
 
 
 class Delivery:
@@ -68,9 +72,11 @@ class Delivery:
         """Deliver what is due now, at most 20 orgs and 50 timers of each."""
         if not self._leadership.is_leader:
             self._cursor = FIRST
+            self._observe([])
             return Pass()
         picked = await self._pick()
         due = [timer for timer in picked if timer.remaining <= 0]
+        self._observe(due)
         full = is_full(due, self._cursor)
         self._cursor = next_cursor(picked)
         applied = await self._send(due) if due else 0
@@ -90,10 +96,13 @@ class Delivery:
                 per_org=TIMERS_AN_ORG,
             )
 
-    async def _send(self, due: Sequence[NearTimer]) -> int:
+    def _observe(self, due: Sequence[NearTimer]) -> None:
+        kind = str(self._internal).lower()
         for timer in due:
-            LATENESS.labels(str(self._internal).lower()).observe(-timer.remaining)
-        OVERDUE.set(max(-timer.remaining for timer in due))
+            LATENESS.labels(kind).observe(timer.late)
+        OVERDUE.labels(kind).set(max((timer.late for timer in due), default=0.0))
+
+    async def _send(self, due: Sequence[NearTimer]) -> int:
         request = FireTimersRequest(timers=map(_reference, due))
         answer: FireTimersResponse = await self._client.call(
             self._stub.FireTimers, request, timeout=CALL_SECONDS, fail_point=FIRE_TIMERS

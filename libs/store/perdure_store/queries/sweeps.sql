@@ -1,18 +1,22 @@
--- What stopped moving, found in bounded pages; and the upkeep of partitions and keys.
+-- What stopped moving, found in bounded pages; and the upkeep of partitions and keys. The clock is asked once,
+-- in a query of its own: called in a condition it would be asked for each row, and no index could be used.
 
 -- name: expired_leases
 -- The next $4 leases that ran out, after ($1, $2, $3), whose holders could renew all of the last $5 seconds.
 SELECT s.org, s.run_id, s.step, s.fence, s.lease_id, s.lease_expires_at,
        coalesce(s.lease_expires_at >= s.try_expires_at, false) AS timed_out
   FROM steps AS s JOIN lanes AS l ON l.lane = s.lane
- WHERE s.status = 'running' AND s.lease_expires_at <= clock_timestamp()
+ WHERE s.status = 'running' AND s.lease_expires_at <= (SELECT clock_timestamp())
    AND (s.lease_expires_at, s.run_id, s.step) > ($1::timestamptz, $2::uuid, $3::integer)
-   AND (l.lease_ms <= $5::float8 * 1000 OR s.started_at > clock_timestamp() - $5::float8 * interval '1 s')
+   AND (l.lease_ms <= $5::float8 * 1000 OR s.started_at > (SELECT clock_timestamp() - $5::float8 * interval '1 s'))
  ORDER BY s.lease_expires_at, s.run_id, s.step LIMIT $4
 
 -- name: old_runs
--- Runs past their age limit, the oldest first.
-SELECT org, run_id FROM runs WHERE status = 'running' AND age_at <= clock_timestamp() ORDER BY age_at LIMIT $1
+-- The next $3 runs past their age limit, after ($1, $2), in the order of its instant.
+SELECT org, run_id, age_at
+  FROM runs
+ WHERE status = 'running' AND age_at <= (SELECT clock_timestamp()) AND (age_at, run_id) > ($1::timestamptz, $2::uuid)
+ ORDER BY age_at, run_id LIMIT $3
 
 -- name: unfinished_page
 -- The last of the next $2 unfinished runs after $1; null where there are none.
@@ -38,7 +42,7 @@ SELECT extract(epoch FROM (max(month) + interval '1 month')::timestamp AT TIME Z
 -- name: drop_start_keys
 -- Deletes at most $1 start keys whose retention is over.
 WITH over AS (
-    SELECT org, start_key FROM start_keys WHERE expires_at < clock_timestamp()
-     ORDER BY org, start_key LIMIT $1 FOR UPDATE SKIP LOCKED
+    SELECT org, start_key FROM start_keys WHERE expires_at < (SELECT clock_timestamp())
+     ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 DELETE FROM start_keys AS k USING over WHERE k.org = over.org AND k.start_key = over.start_key RETURNING k.org

@@ -16,7 +16,9 @@ DELETE FROM timers AS t
 
 -- name: near
 -- Timers due within $3 seconds: of at most $4 orgs after the org $2, the soonest $5 of each. $1: internal events.
-WITH RECURSIVE orgs AS (
+WITH RECURSIVE horizon AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, clock_timestamp() + $3::float8 * interval '1 s' AS ends
+), orgs AS (
     SELECT * FROM (SELECT org FROM timers WHERE internal = $1 AND org > $2 ORDER BY org LIMIT 1) AS first
     UNION ALL
     SELECT (SELECT t.org FROM timers AS t WHERE t.internal = $1 AND t.org > o.org ORDER BY t.org LIMIT 1)
@@ -25,16 +27,17 @@ WITH RECURSIVE orgs AS (
     SELECT o.org FROM orgs AS o
      WHERE EXISTS (
          SELECT FROM timers AS t
-          WHERE t.internal = $1 AND t.org = o.org AND t.next_try <= clock_timestamp() + $3::float8 * interval '1 s'
+          WHERE t.internal = $1 AND t.org = o.org AND t.next_try <= (SELECT ends FROM horizon)
      )
      ORDER BY o.org LIMIT $4
 )
-SELECT t.timer_id, t.org, t.run_id, t.remaining
+SELECT t.timer_id, t.org, t.run_id, t.remaining, t.late
   FROM soon
  CROSS JOIN LATERAL (
-     SELECT timer_id, org, run_id, extract(epoch FROM next_try - clock_timestamp())::float8 AS remaining
-       FROM timers
-      WHERE internal = $1 AND org = soon.org AND next_try <= clock_timestamp() + $3::float8 * interval '1 s'
+     SELECT timer_id, org, run_id, extract(epoch FROM next_try - horizon.now)::float8 AS remaining,
+            extract(epoch FROM horizon.now - due_at)::float8 AS late
+       FROM timers, horizon
+      WHERE internal = $1 AND org = soon.org AND next_try <= (SELECT ends FROM horizon)
       ORDER BY next_try LIMIT $5
  ) AS t
  ORDER BY t.org, t.remaining
