@@ -22,10 +22,10 @@ PATIENCE_SECONDS = 0.2
 async def in_time(
     waits: Iterable[Coroutine[Any, Any, Reply]],
 ) -> list[Reply | PerdureError | None]:
-    """Return each item's reply or refusal; None for one that must be sent again.
+    """Return each item's reply, or the error that hinders it; None for one that is late.
 
     Items that are late go on and change what they change: their repeat finds it done (R5).
-    Raises Unavailable when nothing at all could be applied.
+    Raises Unavailable when that hinders every item, so that the sender waits as it asks (F048).
     """
     tasks = [asyncio.create_task(wait) for wait in waits]
     if not tasks:
@@ -34,6 +34,8 @@ async def in_time(
     answers = [_answer(task) for task in tasks]
     for task in tasks:
         task.add_done_callback(_forget)
+    if isinstance(answers[0], Unavailable) and all(isinstance(a, Unavailable) for a in answers):
+        raise answers[0]
     return answers
 
 
@@ -43,8 +45,6 @@ def _answer(task: asyncio.Task[Reply]) -> Reply | PerdureError | None:
     error = task.exception()
     if error is None:
         return task.result()
-    if isinstance(error, Unavailable | Aborted):
-        return None
     if isinstance(error, PerdureError):
         return error
     raise error
@@ -56,9 +56,12 @@ def _forget(task: asyncio.Task[Reply]) -> None:
 
 
 def item_status(answer: Reply | PerdureError | None) -> ItemStatus.ValueType:
-    """Return the status of an item whose answer says no more than that."""
+    """Return the status of an item whose answer says no more than that.
+
+    Raises the error that refuses the item for good: its sender parts the batch to find it.
+    """
     match answer:
-        case None:
+        case None | Unavailable() | Aborted():
             return ITEM_STATUS_AGAIN
         case Stale() | NotFound():
             return ITEM_STATUS_STALE
@@ -66,3 +69,13 @@ def item_status(answer: Reply | PerdureError | None) -> ItemStatus.ValueType:
             raise answer
         case _:
             return ITEM_STATUS_APPLIED
+
+
+def found_status(answer: Reply | PerdureError | None) -> ItemStatus.ValueType:
+    """Return the status of what timer or sweeper found; it finds again what is refused.
+
+    One that can never be applied must not stand in the way of the others.
+    """
+    if isinstance(answer, PerdureError) and not isinstance(answer, NotFound):
+        return ITEM_STATUS_AGAIN
+    return item_status(answer)

@@ -26,10 +26,13 @@ from perdure_store.closing import Closing, schema_check
 from perdure_store.held import HeldConnection
 from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
+from perdure_store.timers import drop_orphans, put_off
 
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
+from perdure_coordinator.handlers.fire_timers import PutOffs
 from perdure_coordinator.servicers import Control, Coordinator
+from perdure_coordinator.starting import start_together
 from perdure_coordinator.wakeups import WakeUps
 
 HOT = "perdure.internal.v1.CoordinatorService"
@@ -56,6 +59,9 @@ MAX_STARTS = 128
 MAX_RENEWALS = 64
 """Renewing calls that one statement serves at most."""
 
+MAX_PUT_OFFS = 256
+"""Timers that one statement puts off at most."""
+
 
 async def build(config: CoordinatorConfig, process: Process) -> Service:
     """Return the service, to be started."""
@@ -67,16 +73,21 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     catalogue, run_ids = Catalogue(), RunIds()
     async with acquire(spare) as connection:
         await run_ids.synchronise(connection)
-    wake_ups = WakeUps(config.direct_url)
+    wake_ups = WakeUps(config.direct_url, process.clock)
     retention = config.start_key_retention
     applier = Applier(catalogue, retention=retention, committed=wake_ups.committed)
     starter = Starter(catalogue, run_ids, retention=retention, committed=wake_ups.committed)
     committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
-    starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
-    renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
-        partial(_renew, spare), MAX_RENEWALS
+    starts = Batcher[StartRequest, StartOutcome](
+        partial(start_together, starter, starting), MAX_STARTS
     )
+    # Of their own, so that runs that somebody else holds cannot make leases run out.
+    renewing = HeldConnection(config.database_url, application_name="perdure-coordinator-renewals")
+    renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
+        partial(_renew, renewing), MAX_RENEWALS
+    )
+    put_offs = PutOffs(partial(_put_off, spare), MAX_PUT_OFFS)
     process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",
@@ -87,28 +98,29 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         {
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
-                Coordinator(committers, starts, renewals, spare),
+                Coordinator(committers, starts, renewals, put_offs),
             ),
             CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )
-    closing = Closing(spare, starting)
-    return Group([closing, wake_ups, lanes, committers, starts, renewals, server])
-
-
-async def _start(
-    starter: Starter, held: HeldConnection, batch: list[StartRequest]
-) -> list[StartOutcome]:
-    return await starter.start(await held.get(), batch)
+    closing = Closing(spare, starting, renewing)
+    return Group([closing, wake_ups, lanes, put_offs, committers, starts, renewals, server])
 
 
 async def _renew(
-    spare: asyncpg.Pool, calls: list[Sequence[HeldLease]]
+    held: HeldConnection, calls: list[Sequence[HeldLease]]
 ) -> list[Sequence[RenewalAnswer]]:
-    async with acquire(spare) as connection:
-        answers = iter(await renew_leases(connection, list(chain.from_iterable(calls))))
+    leases = list(chain.from_iterable(calls))
+    answers = iter(await renew_leases(await held.get(), leases))
     return [[next(answers) for _ in call] for call in calls]
+
+
+async def _put_off(spare: asyncpg.Pool, timer_ids: list[int]) -> list[None]:
+    async with acquire(spare) as connection:
+        await drop_orphans(connection, timer_ids)
+        await put_off(connection, timer_ids)
+    return [None] * len(timer_ids)
 
 
 async def _refresh(catalogue: Catalogue, spare: asyncpg.Pool) -> Pass:

@@ -27,7 +27,7 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
         min=1,
         max=256,
         unit="connections",
-        help="For renewals, starts, publishing, and runs that somebody else holds.",
+        help="For runs that somebody else holds, publishing, and timers that failed.",
     )
     start_key_retention: float = setting(
         7 * 86_400.0,

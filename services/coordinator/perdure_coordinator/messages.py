@@ -16,6 +16,9 @@ from perdure_machine.replies import Granted
 from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, Reason
 from perdure_runtime.rpc.errors import to_status
 
+MAX_WORKER = 200
+"""Characters of a worker's name."""
+
 _KINDS = {"task": STEP_KIND_TASK, "http": STEP_KIND_HTTP}
 
 
@@ -24,12 +27,22 @@ def parse_uuid(text: str, field: str) -> UUID:
     try:
         return UUID(text)
     except ValueError:
-        problem = "is not a UUID"
-        raise InvalidArgument(
-            f"{field} {problem}",
-            reason=Reason.FIELD_INVALID,
-            violations=[FieldViolation(field, problem)],
-        ) from None
+        raise _invalid(field, "is not a UUID") from None
+
+
+def parse_worker(text: str) -> str:
+    """Return a worker's name. Raises `InvalidArgument`."""
+    if not 1 <= len(text) <= MAX_WORKER or "\0" in text:
+        raise _invalid("worker", f"must have 1 to {MAX_WORKER} characters, without NUL")
+    return text
+
+
+def _invalid(field: str, problem: str) -> InvalidArgument:
+    return InvalidArgument(
+        f"{field} {problem}",
+        reason=Reason.FIELD_INVALID,
+        violations=[FieldViolation(field, problem)],
+    )
 
 
 def grant_message(granted: Granted) -> StepGrant:

@@ -18,7 +18,7 @@ from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.cancel_run import cancel_run
 from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
-from perdure_coordinator.handlers.fire_timers import fire_timers
+from perdure_coordinator.handlers.fire_timers import PutOffs, fire_timers
 from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
 from perdure_coordinator.handlers.release_lease import release_lease
@@ -33,12 +33,12 @@ class Coordinator(CoordinatorServiceServicer):
     """The hot path."""
 
     def __init__(
-        self, committers: Committers, starts: Starts, renewals: Renewals, spare: asyncpg.Pool
+        self, committers: Committers, starts: Starts, renewals: Renewals, put_offs: PutOffs
     ) -> None:
         self._committers = committers
         self._starts = starts
         self._renewals = renewals
-        self._spare = spare
+        self._put_offs = put_offs
 
     async def StartRun(
         self, request: hot.StartRunRequest, context: Context
@@ -80,7 +80,7 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.FireTimersRequest, context: Context
     ) -> hot.FireTimersResponse:
         """See `handlers/fire_timers.py`."""
-        return await fire_timers(self._committers, self._spare, request)
+        return await fire_timers(self._committers, self._put_offs, request)
 
     async def ExpireLeases(
         self, request: hot.ExpireLeasesRequest, context: Context

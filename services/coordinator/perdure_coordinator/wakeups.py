@@ -1,7 +1,7 @@
 """Wake-ups after commits: one coalesced NOTIFY on a connection of its own (design P7, F073, F074).
 
-A wake-up is a hint that nobody waits for: who misses one looks again within 50 ms. So a failure
-here is logged and forgotten.
+A wake-up is a hint that nobody waits for: who misses one looks again within 50 ms. One that could
+not be sent is kept and sent with the next try.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 from perdure_machine.changes import Changes
 from perdure_runtime import fail_points
+from perdure_runtime.clock import Clock
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Component, finish
 from perdure_runtime.logs import log_failure
@@ -25,15 +26,18 @@ OUTBOX = "perdure_outbox"
 TIMERS = "perdure_timers"
 RUNS = "perdure_runs"
 
+RETRY_SECONDS = 0.5
+
 _logger = logging.getLogger(__name__)
 
 
 class WakeUps(Component):
     """Tells relay, timer and watchers that there is something new, at most once per round trip."""
 
-    def __init__(self, direct_url: str) -> None:
+    def __init__(self, direct_url: str, clock: Clock) -> None:
         super().__init__()
         self._held = HeldConnection(direct_url, application_name="perdure-coordinator-wakeups")
+        self._clock = clock
         self._channels: set[str] = set()
         self._something = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -59,14 +63,21 @@ class WakeUps(Component):
         await self._held.close()
 
     async def _run(self) -> None:
+        failing = False
         while True:
             await self._something.wait()
             self._something.clear()
             channels, self._channels = self._channels, set()
             try:
                 await self._notify(sorted(channels))
+                failing = False
             except PerdureError as error:
-                log_failure(_logger, "wakeup.failed", error)
+                if not failing:
+                    log_failure(_logger, "wakeup.failed", error)
+                failing = True
+                self._channels |= channels
+                self._something.set()
+                await self._clock.sleep(RETRY_SECONDS)
 
     async def _notify(self, channels: list[str]) -> None:
         connection = await self._held.get()

@@ -13,29 +13,31 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
 )
 from perdure_machine.events import Acquire
 from perdure_machine.replies import Granted, Reply
-from perdure_runtime.errors import NotFound, PerdureError
+from perdure_runtime.errors import Aborted, NotFound, PerdureError, Unavailable
 
 from perdure_coordinator.answers import in_time
-from perdure_coordinator.committers import Committers
-from perdure_coordinator.messages import grant_message, parse_uuid
+from perdure_coordinator.committers import Committers, Submission
+from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
 
 
 async def acquire_lease(
     committers: Committers, request: AcquireLeaseRequest
 ) -> AcquireLeaseResponse:
     """Lease what can be leased and answer in order."""
-    answers = await in_time(_submit(committers, item, request.worker) for item in request.items)
+    worker = parse_worker(request.worker)
+    wishes = [_wish(item, worker) for item in request.items]
+    answers = await in_time(committers.submit(*wish) for wish in wishes)
     return AcquireLeaseResponse(results=map(_result, answers))
 
 
-async def _submit(committers: Committers, item: AcquireLeaseItem, worker: str) -> Reply:
-    event = Acquire(item.step, parse_uuid(item.lease_id, "lease_id"), worker)
-    return await committers.submit(parse_uuid(item.run_id, "run_id"), item.org, event)
+def _wish(item: AcquireLeaseItem, worker: str) -> Submission:
+    event = Acquire(item.step, parse_uuid(item.lease_id, "items.lease_id"), worker)
+    return parse_uuid(item.run_id, "items.run_id"), item.org, event
 
 
 def _result(answer: Reply | PerdureError | None) -> AcquireLeaseResult:
     match answer:
-        case None:
+        case None | Unavailable() | Aborted():
             return AcquireLeaseResult(status=ACQUIRE_STATUS_AGAIN)
         case Granted():
             return AcquireLeaseResult(status=ACQUIRE_STATUS_GRANTED, grant=grant_message(answer))

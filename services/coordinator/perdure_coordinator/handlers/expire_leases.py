@@ -10,10 +10,9 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ExpireLeasesResponse,
 )
 from perdure_machine.events import ExpireLease
-from perdure_machine.replies import Reply
 
-from perdure_coordinator.answers import in_time, item_status
-from perdure_coordinator.committers import Committers
+from perdure_coordinator.answers import found_status, in_time
+from perdure_coordinator.committers import Committers, Submission
 from perdure_coordinator.messages import parse_uuid
 
 
@@ -21,11 +20,12 @@ async def expire_leases(
     committers: Committers, request: ExpireLeasesRequest
 ) -> ExpireLeasesResponse:
     """Take the leases away and answer in order."""
-    answers = await in_time(_submit(committers, expired) for expired in request.leases)
-    return ExpireLeasesResponse(results=map(item_status, answers))
+    expiries = [_expiry(expired) for expired in request.leases]
+    answers = await in_time(committers.submit(*expiry) for expiry in expiries)
+    return ExpireLeasesResponse(results=map(found_status, answers))
 
 
-async def _submit(committers: Committers, expired: ExpiredLease) -> Reply:
+def _expiry(expired: ExpiredLease) -> Submission:
     lease = expired.lease
     event = ExpireLease(
         step=lease.step,
@@ -34,6 +34,4 @@ async def _submit(committers: Committers, expired: ExpiredLease) -> Reply:
         timed_out=expired.timed_out,
         jitter=random.random(),
     )
-    return await committers.submit(
-        parse_uuid(lease.run_id, "leases.lease.run_id"), lease.org, event
-    )
+    return parse_uuid(lease.run_id, "leases.lease.run_id"), lease.org, event

@@ -8,10 +8,9 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
 )
 from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
 from perdure_machine.events import Release
-from perdure_machine.replies import Reply
 
 from perdure_coordinator.answers import in_time, item_status
-from perdure_coordinator.committers import Committers
+from perdure_coordinator.committers import Committers, Submission
 from perdure_coordinator.messages import parse_uuid
 
 
@@ -19,10 +18,11 @@ async def release_lease(
     committers: Committers, request: ReleaseLeaseRequest
 ) -> ReleaseLeaseResponse:
     """Take the steps back and answer in order."""
-    answers = await in_time(_submit(committers, lease) for lease in request.leases)
+    releases = [_release(lease) for lease in request.leases]
+    answers = await in_time(committers.submit(*release) for release in releases)
     return ReleaseLeaseResponse(results=map(item_status, answers))
 
 
-async def _submit(committers: Committers, lease: StepLease) -> Reply:
+def _release(lease: StepLease) -> Submission:
     event = Release(lease.step, lease.fence, parse_uuid(lease.lease_id, "leases.lease_id"))
-    return await committers.submit(parse_uuid(lease.run_id, "leases.run_id"), lease.org, event)
+    return parse_uuid(lease.run_id, "leases.run_id"), lease.org, event

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from functools import partial
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ReportResultItem,
@@ -23,8 +24,8 @@ from perdure_runtime.errors import PerdureError
 from perdure_runtime.tracing import span
 
 from perdure_coordinator.answers import in_time, item_status
-from perdure_coordinator.committers import Committers
-from perdure_coordinator.messages import grant_message, parse_uuid
+from perdure_coordinator.committers import Committers, Submission
+from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
 
 _EFFECTS = {
     EFFECT_OUTCOME_PERFORMED: EffectOutcome.PERFORMED,
@@ -37,16 +38,14 @@ async def report_result(
     committers: Committers, request: ReportResultRequest
 ) -> ReportResultResponse:
     """Apply the results and answer in order."""
+    worker = parse_worker(request.worker)
     queues = frozenset(map(_queue, request.queues))
-    answers = await in_time(
-        _submit(committers, item, request.worker, queues) for item in request.items
-    )
+    reports = [_report(item, worker, queues) for item in request.items]
+    answers = await in_time(map(partial(_submit, committers), request.items, reports))
     return ReportResultResponse(results=map(_result, answers))
 
 
-async def _submit(
-    committers: Committers, item: ReportResultItem, worker: str, queues: frozenset[Queue]
-) -> Reply:
+def _report(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Submission:
     lease = item.lease
     event = Report(
         step=lease.step,
@@ -57,15 +56,18 @@ async def _submit(
         offer=_offer(item, worker, queues),
         jitter=random.random(),
     )
+    return parse_uuid(lease.run_id, "items.lease.run_id"), lease.org, event
+
+
+async def _submit(committers: Committers, item: ReportResultItem, report: Submission) -> Reply:
+    lease = item.lease
     facts: dict[str, str | int] = {
         "perdure.run": lease.run_id,
         "perdure.step": lease.step,
         "perdure.fence": lease.fence,
     }
     with span("report", parent=item.traceparent or None, attributes={**facts}):
-        return await committers.submit(
-            parse_uuid(lease.run_id, "items.lease.run_id"), lease.org, event
-        )
+        return await committers.submit(*report)
 
 
 def _outcome(item: ReportResultItem) -> Succeeded | Failed:

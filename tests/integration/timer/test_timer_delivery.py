@@ -1,0 +1,279 @@
+"""What is due is delivered once, fairly over orgs; what fails stands in nobody's way (p5)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_runtime.election import Leadership
+from perdure_testkit.calls import Calls
+from perdure_timer.delivery import LATENESS, OVERDUE, Delivery
+
+Make = Callable[..., Awaitable[Delivery]]
+
+pytestmark = pytest.mark.usefixtures("patient")
+
+STATUSES = "SELECT status::text, count(*) FROM steps GROUP BY status ORDER BY status"
+
+
+async def statuses(timers: Any) -> dict[str, int]:
+    return {row["status"]: row["count"] for row in await timers.rows.fetch(STATUSES)}
+
+
+def lateness(internal: str) -> float:
+    total = LATENESS.labels(internal)._sum.get()
+    return float(total)
+
+
+async def test_f013_what_fell_due_during_an_outage_is_delivered_after_it_once(
+    timers: Any, delivery: Make
+) -> None:
+    runs = await timers.waiting(3)
+    await timers.due(*runs, ago=3600)
+    timer = await delivery()
+
+    done = await timer.run_once()
+    again = await timer.run_once()
+
+    assert done.counts == {"due": 3, "applied": 3}
+    assert again.counts == {"due": 0, "applied": 0}
+    lines = await timers.rows.fetch(
+        "SELECT run_id, count(*) FROM history WHERE kind = 'wait_ended' GROUP BY run_id"
+    )
+    assert {row["run_id"]: row["count"] for row in lines} == dict.fromkeys(runs, 1)
+    assert await statuses(timers) == {"completed": 3}
+
+
+async def test_r7_f016_a_timer_is_answered_early_and_stays(timers: Any, calls: Calls) -> None:
+    (run,) = await timers.waiting()
+    await timers.due(run, ago=-60)
+    timer_id = await timers.rows.fetchval("SELECT timer_id FROM timers")
+
+    (result,) = await calls.fire(hot.TimerRef(timer_id=timer_id, run_id=str(run), org="default"))
+
+    assert result.status == hot.ITEM_STATUS_EARLY
+    assert 55_000 < result.remaining_ms <= 60_000
+    assert await timers.left() == 1
+    assert await statuses(timers) == {"waiting": 1}
+
+
+async def test_r7_what_is_near_is_not_sent_before_it_is_due(timers: Any, delivery: Make) -> None:
+    runs = await timers.waiting(2)
+    await timers.rows.execute(
+        "UPDATE timers SET due_at = 'infinity', next_try = 'infinity' WHERE run_id = $1", runs[1]
+    )
+    pauses: list[float] = []
+    timer = await delivery(wake_in=pauses.append)
+    await timers.due(runs[0], ago=-0.04)
+
+    passes = [await timer.run_once()]
+    while not passes[-1].counts["due"]:
+        passes.append(await timer.run_once())
+
+    assert pauses
+    assert all(0 < pause <= 0.05 for pause in pauses)
+    ended = await timers.rows.fetchrow(
+        "SELECT h.at >= s.created_at + interval '1 h' AS after_the_hour, h.at FROM history AS h"
+        " JOIN steps AS s USING (run_id, step) WHERE h.kind = 'wait_ended'"
+    )
+    assert ended["after_the_hour"] is False  # the test moved the timer, not the clock
+    assert passes[-1].counts == {"due": 1, "applied": 1}
+    assert await timers.left() == 1
+
+
+async def test_f071_an_org_with_thousands_due_delays_nobody_beyond_the_first_pass(
+    timers: Any, delivery: Make
+) -> None:
+    await timers.org("quiet")
+    (quiet,) = await timers.waiting(org="quiet")
+    (busy,) = await timers.waiting()
+    await timers.rows.execute(
+        "INSERT INTO timers (org, run_id, step, kind, due_at, next_try)"
+        " SELECT 'default', $1, number, 'wait', due, due"
+        " FROM generate_series(2, 5000) AS number, CAST(now() - interval '1 d' AS timestamptz) due",
+        busy,
+    )
+    await timers.due(quiet)
+    timer = await delivery()
+
+    done = await timer.run_once()
+
+    assert done.counts["due"] == 51
+    assert done.more
+    assert await timers.left(org="quiet") == 0
+
+
+async def test_places_that_are_unused_go_to_who_has_more_by_passes_that_follow_at_once(
+    timers: Any, delivery: Make
+) -> None:
+    await timers.waiting(120)
+    await timers.due()
+    timer = await delivery()
+
+    passes = [await timer.run_once() for _ in range(3)]
+
+    assert [one.counts["due"] for one in passes] == [50, 50, 20]
+    assert [one.more for one in passes] == [True, True, False]
+    assert await timers.left() == 0
+
+
+async def test_f071_more_orgs_than_a_pass_takes_have_their_turn_in_order(
+    timers: Any, delivery: Make
+) -> None:
+    # Capitals sort in the database otherwise than in Python: the cursor must not lose its place.
+    names = [f"{letter}{number}" for letter in "aBcDe" for number in range(9)]
+    for name in names:
+        await timers.org(name)
+        await timers.waiting(2, org=name)
+    await timers.due()
+    timer = await delivery()
+
+    passes = [await timer.run_once() for _ in range(3)]
+
+    assert [one.counts["due"] for one in passes] == [40, 40, 10]
+    assert [one.more for one in passes] == [True, True, True]
+    assert await timers.left() == 0
+    assert not (await timer.run_once()).more
+
+
+async def test_p5_what_fails_is_put_off_longer_and_longer(timers: Any, delivery: Make) -> None:
+    (run,) = await timers.waiting()
+    await timers.break_run(run)
+    await timers.due(run)
+    timer = await delivery()
+
+    waits = []
+    for _ in range(11):
+        done = await timer.run_once()
+        assert done.counts == {"due": 1, "applied": 0}
+        waits.append(
+            await timers.rows.fetchval(
+                "SELECT extract(epoch FROM next_try - clock_timestamp())::float8 FROM timers"
+            )
+        )
+        await timers.retry_now()
+
+    expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
+    assert waits == [pytest.approx(seconds, abs=0.9) for seconds in expected]
+    assert await timers.left() == 1
+
+
+async def test_p5_fifty_broken_timers_of_an_org_hide_the_next_for_one_pass_only(
+    timers: Any, delivery: Make
+) -> None:
+    broken = await timers.waiting(50)
+    (whole,) = await timers.waiting()
+    await timers.break_run(*broken)
+    await timers.due(*broken, ago=60)
+    await timers.due(whole, ago=1)
+    timer = await delivery()
+
+    first, second = await timer.run_once(), await timer.run_once()
+
+    assert first.counts == {"due": 50, "applied": 0}
+    assert second.counts == {"due": 1, "applied": 1}
+
+
+async def test_p5_a_poisonous_timer_hinders_none_beside_it(timers: Any, delivery: Make) -> None:
+    runs = await timers.waiting(10)
+    await timers.break_run(runs[4])
+    await timers.due()
+    timer = await delivery()
+
+    done = await timer.run_once()
+
+    assert done.counts == {"due": 10, "applied": 9}
+    assert await timers.left() == 1
+
+
+async def test_p5_a_timer_of_a_missing_run_is_deleted(timers: Any, delivery: Make) -> None:
+    await timers.rows.execute(
+        "INSERT INTO timers (org, run_id, step, kind, due_at, next_try)"
+        " VALUES ('default', $1, 1, 'wait', clock_timestamp(), clock_timestamp())",
+        uuid4(),
+    )
+    timer = await delivery()
+
+    done = await timer.run_once()
+
+    assert done.counts == {"due": 1, "applied": 0}
+    assert await timers.left() == 0
+
+
+async def test_p5_p12_a_timer_of_another_orgs_run_changes_nothing_and_is_put_off(
+    timers: Any, delivery: Make
+) -> None:
+    (run,) = await timers.waiting()
+    await timers.due(run)
+    await timers.rows.execute("UPDATE timers SET org = 'other'")
+    timer = await delivery()
+
+    await timer.run_once()
+
+    row = await timers.rows.fetchrow(
+        "SELECT tries, next_try > clock_timestamp() AS off FROM timers"
+    )
+    assert tuple(row) == (1, True)
+    assert await statuses(timers) == {"waiting": 1}
+
+
+async def test_f032_a_timer_of_a_closed_run_does_nothing(
+    timers: Any, calls: Calls, delivery: Make
+) -> None:
+    (run,) = await timers.waiting()
+    timer_id = await timers.rows.fetchval("SELECT timer_id FROM timers")
+    await calls.cancel(run)
+    await timers.due(run)
+    timer = await delivery()
+
+    await timer.run_once()
+    await (await delivery(internal=True)).run_once()
+
+    assert await timers.left() == 0
+    assert await statuses(timers) == {"cancelled": 1}
+    (late,) = await calls.fire(hot.TimerRef(timer_id=timer_id, run_id=str(run), org="default"))
+    assert late.status == hot.ITEM_STATUS_STALE
+
+
+async def test_p5_internal_events_do_not_queue_behind_ordinary_timers(
+    timers: Any, calls: Calls, delivery: Make
+) -> None:
+    runs = await timers.waiting(60)
+    await timers.due(*runs)
+    await calls.cancel(runs[0])
+    timer = await delivery(internal=True)
+
+    done = await timer.run_once()
+
+    assert done.counts == {"due": 1, "applied": 1}
+    assert await statuses(timers) == {"cancelled": 1, "waiting": 59}
+
+
+async def test_a_timer_that_does_not_lead_delivers_nothing(
+    timers: Any, delivery: Make, leadership: Leadership
+) -> None:
+    await timers.waiting()
+    await timers.due()
+    timer = await delivery()
+    leadership.trust_until(float("-inf"))
+
+    assert (await timer.run_once()).counts == {}
+    assert await timers.left() == 1
+
+
+async def test_lateness_counts_from_when_a_timer_was_due(timers: Any, delivery: Make) -> None:
+    (run,) = await timers.waiting()
+    await timers.due(run, ago=30)
+    await timers.rows.execute("UPDATE timers SET tries = 3, next_try = clock_timestamp()")
+    timer = await delivery()
+    before = lateness("false")
+
+    await timer.run_once()
+
+    assert lateness("false") - before == pytest.approx(30, abs=2)
+    assert OVERDUE.labels("false")._value.get() == pytest.approx(30, abs=2)
+    await timer.run_once()
+    assert OVERDUE.labels("false")._value.get() == 0

@@ -1,0 +1,221 @@
+"""R10: each clause of the view finds exactly what it is for, and nothing in a healthy engine."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import asyncpg
+import pytest
+from perdure_runtime.clock import SystemClock
+from perdure_runtime.election import Leadership
+from perdure_sweeper import audit
+from perdure_sweeper.audit import NO_WAY_FORWARD, Audit
+from perdure_testkit.calls import Calls
+from perdure_testkit.database import Database
+
+Make = Callable[[Calls], Awaitable[UUID]]
+
+WAIT = "name: waits\nnodes: {a: {wait: 1h}}"
+NODES = " ".join(f"n{number}: {{transform: '1'}}," for number in range(120))
+MANY = f"name: many\nnodes: {{{NODES} last: {{needs: [n0], wait: 1h}}}}"
+
+
+async def queued(calls: Calls) -> UUID:
+    return await calls.start()
+
+
+async def running(calls: Calls) -> UUID:
+    run = await calls.start()
+    await calls.grant(run)
+    return run
+
+
+async def backing_off(calls: Calls) -> UUID:
+    run = await calls.start()
+    await calls.fail((await calls.grant(run)).lease)
+    return run
+
+
+async def waiting(calls: Calls) -> UUID:
+    await calls.publish(WAIT)
+    return await calls.start("waits")
+
+
+async def advancing(calls: Calls) -> UUID:
+    """A run with more inline nodes than one event may begin."""
+    await calls.publish(MANY)
+    return await calls.start("many")
+
+
+SABOTAGE = [
+    pytest.param(
+        queued,
+        "DELETE FROM outbox WHERE run_id = $1",
+        (1, "queued", "queued without an outbox row"),
+        id="queued-without-outbox-row",
+    ),
+    pytest.param(
+        queued,
+        "UPDATE outbox SET state = 'blocked' WHERE run_id = $1",
+        (1, "queued", "blocked for a cause that does not stand"),
+        id="blocked-without-cause",
+    ),
+    pytest.param(
+        running,
+        "UPDATE steps SET lease_expires_at = clock_timestamp() - interval '61 s' WHERE run_id = $1",
+        (1, "running", "running under a lease that ended long ago"),
+        id="running-under-a-lease-of-long-ago",
+    ),
+    pytest.param(
+        backing_off,
+        "DELETE FROM timers WHERE run_id = $1",
+        (1, "backing_off", "backing off without a retry timer"),
+        id="backing-off-without-timer",
+    ),
+    pytest.param(
+        backing_off,
+        "UPDATE timers SET kind = 'wait' WHERE run_id = $1",
+        (1, "backing_off", "backing off without a retry timer"),
+        id="backing-off-with-a-timer-of-another-kind",
+    ),
+    pytest.param(
+        waiting,
+        "DELETE FROM timers WHERE run_id = $1",
+        (1, "waiting", "waiting without a timer"),
+        id="waiting-without-timer",
+    ),
+    pytest.param(
+        queued,
+        "WITH gone AS (DELETE FROM outbox WHERE run_id = $1)"
+        " UPDATE steps SET status = 'parked' WHERE run_id = $1",
+        (1, "parked", "parked for a cause that does not stand"),
+        id="parked-without-cause",
+    ),
+    pytest.param(
+        queued,
+        "WITH gone AS (DELETE FROM outbox WHERE run_id = $1)"
+        " UPDATE steps SET status = 'completed', ended_at = clock_timestamp() WHERE run_id = $1",
+        (None, "running", "running with no unfinished step and no internal event"),
+        id="run-with-nothing-left-to-do",
+    ),
+    pytest.param(
+        advancing,
+        "WITH gone AS (DELETE FROM timers WHERE run_id = $1)"
+        " UPDATE steps SET status = 'completed', ended_at = clock_timestamp() WHERE run_id = $1",
+        (None, "running", "running with no unfinished step and no internal event"),
+        id="run-whose-internal-event-is-lost",
+    ),
+]
+
+
+@pytest.fixture
+async def rows(database: Database) -> asyncpg.Connection:
+    return await database.connect()
+
+
+@pytest.fixture
+async def look(database: Database) -> Callable[[], Awaitable[float]]:
+    """Makes a full pass of an active sweeper and returns what it publishes."""
+    leadership = Leadership("sweeper", SystemClock())
+    leadership.trust_until(float("inf"))
+    sweeper = Audit(await database.open_pool("sweeper"), leadership)
+
+    async def run() -> float:
+        await sweeper.run_once()
+        return float(NO_WAY_FORWARD._value.get())
+
+    return run
+
+
+@pytest.mark.breaks_r10("each case deletes or damages a way forward")
+@pytest.mark.parametrize(("make", "sabotage", "finding"), SABOTAGE)
+async def test_r10_the_view_names_what_was_broken(
+    calls: Calls,
+    rows: asyncpg.Connection,
+    database: Database,
+    look: Callable[[], Awaitable[float]],
+    make: Make,
+    sabotage: str,
+    finding: tuple[int | None, str, str],
+) -> None:
+    run = await make(calls)
+    await make(calls)
+    assert await database.without_way_forward() == []
+    assert await look() == 0
+
+    await rows.execute(sabotage, run)
+
+    found = await rows.fetch("SELECT org, run_id, step, status, missing FROM no_way_forward")
+    assert [tuple(row) for row in found] == [("default", run, *finding)]
+    assert await look() == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "change"),
+    [
+        pytest.param(
+            running,
+            "UPDATE steps SET lease_expires_at = clock_timestamp() - interval '50 s'"
+            " WHERE run_id = $1",
+            id="a-lease-that-ended-just-now",
+        ),
+        pytest.param(
+            queued,
+            "UPDATE outbox SET state = 'sent', sent_at = clock_timestamp(), entry_id = '1-1'"
+            " WHERE run_id = $1",
+            id="a-sent-row",
+        ),
+        pytest.param(
+            advancing,
+            "UPDATE steps SET status = 'completed', ended_at = clock_timestamp()"
+            " WHERE run_id = $1 AND status = 'waiting'",
+            id="an-internal-event",
+        ),
+        pytest.param(
+            waiting,
+            "UPDATE timers SET next_try = next_try + interval '5 min', tries = 9 WHERE run_id = $1",
+            id="a-timer-that-was-put-off",
+        ),
+    ],
+)
+async def test_r10_what_has_its_way_forward_is_not_named(
+    calls: Calls, rows: asyncpg.Connection, database: Database, make: Make, change: str
+) -> None:
+    run = await make(calls)
+
+    await rows.execute(change, run)
+
+    assert await database.without_way_forward() == []
+
+
+@pytest.mark.breaks_r10("a run far down the pages loses its outbox row")
+async def test_f057_r10_one_stuck_run_behind_pages_of_healthy_ones_is_found(
+    calls: Calls,
+    rows: asyncpg.Connection,
+    look: Callable[[], Awaitable[float]],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(audit, "PAGE", 10)
+    for _ in range(3):
+        await calls.start_all([calls.item() for _ in range(10)])
+    run = await calls.start()
+    await rows.execute("DELETE FROM outbox WHERE run_id = $1", run)
+
+    assert await look() == 1
+
+
+@pytest.mark.breaks_r10("a run loses its outbox row")
+async def test_a_sweeper_that_stopped_leading_tells_of_nothing(
+    calls: Calls, rows: asyncpg.Connection, database: Database
+) -> None:
+    await rows.execute("DELETE FROM outbox WHERE run_id = $1", await calls.start())
+    leadership = Leadership("sweeper", SystemClock())
+    leadership.trust_until(float("inf"))
+    sweeper = Audit(await database.open_pool("sweeper"), leadership)
+    await sweeper.run_once()
+
+    leadership.trust_until(float("-inf"))
+    await sweeper.run_once()
+
+    assert NO_WAY_FORWARD._value.get() == 0
