@@ -23,7 +23,6 @@ from perdure_store.apply.starter import StartAnswer, Starter, StartRequest
 from perdure_store.apply.write import GuardFailed
 from perdure_store.catalogue import publish_workflow
 from perdure_store.leases import HeldLease, Renewal, renew_leases
-from perdure_store.pool import Connection
 from perdure_store.sweeps import expired_leases
 
 from perdure_testkit.database import Database
@@ -61,7 +60,7 @@ EVER = 1e9
 class PostgresPort:
     """One coordinator's store code as an `Engine`; `committed` is what it told after commits."""
 
-    def __init__(self, admin: asyncpg.Connection, coordinator: Connection) -> None:
+    def __init__(self, admin: asyncpg.Connection, coordinator: asyncpg.Connection) -> None:
         self.admin = admin
         self.coordinator = coordinator
         self.committed: list[Changes] = []
