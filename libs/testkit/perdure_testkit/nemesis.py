@@ -1,0 +1,42 @@
+"""Faults, and the passing of time that would follow them, for engines of tests.
+
+A test that waited until Redis calls an entry idle, or until a dead leader's lease has run out,
+would wait ten seconds for nothing it can learn; these let that time have passed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from redis.asyncio import Redis
+
+from perdure_testkit.place import Place
+
+LONG_IDLE_MS = 24 * 3600 * 1000
+PAGE = 1000
+
+_LAPSE = """
+UPDATE leaders SET expires_at = clock_timestamp() WHERE split_part(duty, ':', 1) = $1
+"""
+
+
+async def lapse_leadership(place: Place, service: str) -> None:
+    """Let the duties of a service's dead process be free for another."""
+    await place.execute(_LAPSE, service)
+
+
+async def age_pending_entries(place: Place) -> None:
+    """Let every entry that was delivered and not settled look long idle, to be reclaimed."""
+    async with place.redis() as client:
+        async for key in client.scan_iter("perdure:*", _type="stream"):
+            for group in await client.xinfo_groups(key):
+                await _age(client, key, group["name"])
+
+
+async def _age(client: Redis, key: Any, group: bytes) -> None:
+    ids: defaultdict[Any, list[Any]] = defaultdict(list)
+    for pending in await client.xpending_range(key, group, "-", "+", PAGE):
+        ids[pending["consumer"]].append(pending["message_id"])
+    for consumer, found in ids.items():
+        await client.xclaim(key, group, consumer, 0, found, idle=LONG_IDLE_MS, justid=True)
