@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib.resources.abc import Traversable
 from pathlib import Path
 
+from perdure_runtime import fail_points
 from perdure_runtime.errors import PerdureError
 
 from perdure_store.migrate import Status, migrate, read_status
@@ -24,6 +25,7 @@ APPLICATION_NAME = "perdure-migrate"
 def main(arguments: Sequence[str]) -> int:
     """Run one command; return the exit status: 0, 1 for an error, 2 for wrong arguments."""
     options = _parser().parse_args(arguments)
+    fail_points.arm_from(os.environ)
     if not options.database_url:
         _say(
             "what: no database was named\n"

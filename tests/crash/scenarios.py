@@ -1,0 +1,201 @@
+"""How each fail point is reached: most by any run, the rare ones by a trigger of their own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import uuid
+from collections.abc import Awaitable, Callable
+from uuid import UUID
+
+import perdure
+from perdure_testkit.verdict import assert_nothing_left, ended
+from perdure_testkit.waiting import eventually
+
+from tests.crash.matrix import Entry
+from tests.crash.stage import RUN_SECONDS, Stage
+
+Scenario = Callable[[Stage, Entry], Awaitable[None]]
+
+
+async def by_a_run(stage: Stage, entry: Entry) -> None:
+    """A run comes by between its start and its end."""
+    tour = stage.new_tour()
+    stage.arm(entry)
+    starting = asyncio.create_task(stage.start(tour))
+    await stage.crash(entry)
+    await stage.completes(await starting)
+
+
+async def while_a_run_goes_on(stage: Stage, entry: Entry) -> None:
+    """The owner comes by again and again without being asked; here in the middle of a run."""
+    tour = await stage.start_held_open()
+    stage.arm(entry)
+    await stage.died(entry)
+    tour.hold.set()
+    await stage.start_again(entry.owner)
+    await stage.completes(tour)
+
+
+async def by_renewing(stage: Stage, entry: Entry) -> None:
+    """A step outlives its hand-out, so its lease is renewed."""
+    run_id, holding = await stage.start_holding()
+    stage.arm(entry)
+    await stage.crash(entry)
+    holding.let_go()
+    await stage.ends(run_id)
+
+
+async def by_publishing(stage: Stage, entry: Entry) -> None:
+    """A workflow is published; the version that comes of it runs."""
+    name = f"published_{uuid.uuid4().hex[:8]}"
+    document = {"name": name, "nodes": {"first": {"task": {"handler": "test.echo"}}}}
+    stage.arm(entry)
+    publishing = asyncio.create_task(stage.client.publish_workflow(json.dumps(document)))
+    await stage.crash(entry)
+    await publishing
+    versions = await stage.place.fetch("SELECT version FROM workflows WHERE name = $1", name)
+    assert [row["version"] for row in versions] == [1]
+    await stage.ends((await stage.client.start_run(name)).run_id)
+
+
+async def by_cancelling(stage: Stage, entry: Entry) -> None:
+    """A run is cancelled in the middle of its outside call."""
+    tour = await stage.start_held_open()
+    stage.arm(entry)
+    cancelling = asyncio.create_task(stage.client.cancel_run(tour.run_id))
+    await stage.crash(entry)
+    await cancelling
+    tour.hold.set()
+    run = await ended(stage.client, stage.place, tour.run_id, within=RUN_SECONDS)
+    assert run.status == perdure.RunStatus.RUN_STATUS_CANCELLED
+    await assert_nothing_left(stage.place)
+
+
+async def by_growing_too_old(stage: Stage, entry: Entry) -> None:
+    """A run passes its age limit in the middle of its outside call."""
+    tour = await stage.start_held_open()
+    stage.arm(entry)
+    await stage.place.execute(
+        "UPDATE runs SET age_at = clock_timestamp() WHERE run_id = $1", UUID(tour.run_id)
+    )
+    await stage.crash(entry)
+    run = await ended(stage.client, stage.place, tour.run_id, within=RUN_SECONDS)
+    assert run.status == perdure.RunStatus.RUN_STATUS_TIMED_OUT
+    tour.hold.set()
+    await assert_nothing_left(stage.place)
+
+
+async def by_starting(stage: Stage, entry: Entry) -> None:
+    """The owner comes by when it starts."""
+    await stage.engine.supervisor.stop(entry.owner)
+    tour = await stage.start(stage.new_tour())
+    stage.arm(entry)
+    await stage.engine.supervisor.start(entry.owner, ready=False)
+    await stage.crash(entry)
+    await stage.completes(tour)
+
+
+async def by_stopping(stage: Stage, entry: Entry) -> None:
+    """The owner comes by when it stops, here in the middle of a run."""
+    tour = await stage.start_held_open()
+    stage.arm(entry)
+    await stage.stop_dies(entry)
+    tour.hold.set()
+    await stage.start_again(entry.owner)
+    await stage.completes(tour)
+
+
+async def by_releasing(stage: Stage, entry: Entry) -> None:
+    """A worker is told to stop while a step runs for longer than it may drain."""
+    run_id, holding = await stage.start_holding()
+    stage.arm(entry)
+    await stage.stop_dies(entry)
+    holding.let_go()
+    await stage.start_again(entry.owner)
+    await stage.ends(run_id)
+
+
+async def by_forgetting(stage: Stage, entry: Entry) -> None:
+    """Redis forgets an entry that was sent and not leased; the worker sees it only afterwards."""
+    stage.engine.send_signal("worker", signal.SIGSTOP)
+    tour = await stage.start(stage.new_tour())
+    await eventually(lambda: _is_sent(stage, tour.run_id), what="the first step was sent")
+    stage.arm(entry)
+    async with stage.place.redis() as redis:
+        await redis.flushdb()
+    await stage.died(entry)
+    stage.engine.send_signal("worker", signal.SIGCONT)
+    await stage.start_again(entry.owner)
+    await stage.completes(tour)
+
+
+async def by_a_timer_of_nothing(stage: Stage, entry: Entry) -> None:
+    """A timer is due whose run does not exist."""
+    tour = await stage.start_held_open()
+    stage.arm(entry)
+    await _set_internal_timer(stage, uuid.uuid4(), b"[]")
+    await stage.crash(entry)
+    tour.hold.set()
+    await stage.completes(tour)
+
+
+async def by_a_broken_timer(stage: Stage, entry: Entry) -> None:
+    """An internal event cannot be delivered: it is put off, and the run goes on beside it."""
+    tour = await stage.start_held_open()
+    stage.arm(entry)
+    await _set_internal_timer(stage, UUID(tour.run_id), b"broken")
+    await stage.crash(entry)
+    await stage.place.execute("DELETE FROM timers WHERE details = 'broken'")
+    tour.hold.set()
+    await stage.completes(tour)
+
+
+async def _is_sent(stage: Stage, run_id: str) -> bool:
+    rows = await stage.place.fetch(
+        "SELECT FROM outbox WHERE run_id = $1 AND state = 'sent'", UUID(run_id)
+    )
+    return bool(rows)
+
+
+async def _set_internal_timer(stage: Stage, run_id: UUID, details: bytes) -> None:
+    await stage.place.execute(
+        "INSERT INTO timers (org, run_id, kind, internal, due_at, next_try, details)"
+        " VALUES ('default', $1, 'advance', true, clock_timestamp(), clock_timestamp(), $2)",
+        run_id,
+        details,
+    )
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "coordinator.notify": by_a_run,
+    "ingest.cancel_run": by_cancelling,
+    "ingest.publish_workflow": by_publishing,
+    "ingest.start_run": by_a_run,
+    "store.acquire_leadership": while_a_run_goes_on,
+    "store.commit_drop_keys": while_a_run_goes_on,
+    "store.commit_drop_orphans": by_a_timer_of_nothing,
+    "store.commit_events": by_a_run,
+    "store.commit_months": while_a_run_goes_on,
+    "store.commit_publish": by_publishing,
+    "store.commit_put_off": by_a_broken_timer,
+    "store.commit_renewals": by_renewing,
+    "store.commit_starts": by_a_run,
+    "store.outbox_mark_sent": by_a_run,
+    "store.outbox_ready_again": by_forgetting,
+    "store.release_leadership": by_stopping,
+    "streams.remember": by_forgetting,
+    "streams.settle": by_a_run,
+    "streams.xadd": by_a_run,
+    "streams.xautoclaim": while_a_run_goes_on,
+    "streams.xreadgroup": by_a_run,
+    "sweeper.expire_leases": while_a_run_goes_on,
+    "sweeper.expire_runs": by_growing_too_old,
+    "timer.fire_timers": by_a_run,
+    "worker.acquire_lease": by_a_run,
+    "worker.list_lanes": by_starting,
+    "worker.release_lease": by_releasing,
+    "worker.renew_lease": by_renewing,
+    "worker.report_result": by_a_run,
+}
