@@ -28,6 +28,11 @@ class HandOut:
         """Whether an outside effect was recorded in flight with the lease."""
         return self.grant.HasField("effect")
 
+    @property
+    def may_be_repeated(self) -> bool:
+        """Whether a call that was cut may be made again: without effect, or under a key."""
+        return not self.has_effect or self.grant.effect.kind == "provider"
+
 
 def hand_out(grant: StepGrant, sent_at: float) -> HandOut:
     """Return the hand-out of a grant whose request was sent at `sent_at`."""

@@ -2,7 +2,7 @@
 
 It ends in one of four ways: the executor returns; the try's timeout passes; the lease is lost, and
 nothing is reported, except of an outside call, whose result settles its effect (protocol p4); or
-the worker shuts down and releases the step.
+the worker shuts down and releases the step, or reports a call that must not be repeated blindly.
 """
 
 from __future__ import annotations
@@ -69,6 +69,13 @@ class RunningTry:
             self._held.go_on()
             ended = await self._first_ending()
         self._ask_to_stop()
+        if ended is Stop.RELEASED and not self._hand_out.may_be_repeated:
+            return Failed(
+                ErrorClass.RETRYABLE,
+                "WORKER_STOPPED",
+                "the worker was told to end during the call",
+                effect=Effect.UNKNOWN,
+            )
         return ended
 
     async def gone(self) -> None:

@@ -3,6 +3,7 @@ import threading
 from typing import Any
 
 import perdure
+from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime import fail_points
 
 from tests.integration.worker.fake_engine import SHORT_LEASE_MS, Stage, grant
@@ -65,6 +66,21 @@ async def test_what_still_runs_when_the_worker_is_stopped_is_released_at_once(
     assert stopped.is_set()
     assert [lease.step for lease in stage.engine.released] == [1]
     assert stage.engine.reports == []
+
+
+async def test_p4_a_call_cut_by_the_stop_is_reported_unknown_where_no_key_lets_it_be_repeated(
+    stage: Stage,
+) -> None:
+    gate = Gate()
+    worker = await stage.start(gate.handlers)
+    await stage.ready(grant(effect=dispatch_pb2.EffectGrant(key="k", kind="none", calls=1)))
+    await gate.begun.wait()
+    await worker.stop()
+    assert stage.engine.released == []
+    (report,) = stage.engine.reports
+    assert report.failure.code == "WORKER_STOPPED"
+    assert report.effect_outcome == dispatch_pb2.EFFECT_OUTCOME_UNKNOWN
+    gate.let_go.set()
 
 
 async def test_a_handler_that_hangs_does_not_keep_the_worker_from_ending(stage: Stage) -> None:

@@ -1,4 +1,8 @@
-"""The one effect of an http node: in flight with the lease, settled with the report (R8, p4)."""
+"""The one effect of an http node: in flight with the lease, settled with the report (R8, p4).
+
+A call whose provider honours the key is repeated under it. One of kind `none` is repeated only if
+it certainly was not performed; where nobody knows, a person decides and the node fails.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +15,8 @@ from perdure_machine.view import EffectState, StepState
 
 REQUEST = "request"
 """The name of an http node's effect, the last part of its key."""
+
+_RECORDED = frozenset({EffectKind.PROVIDER, EffectKind.NONE})
 
 _AFTER = {
     EffectOutcome.PERFORMED: EffectStatus.SETTLED,
@@ -29,7 +35,7 @@ def effect_of(draft: Draft, step: StepState) -> EffectState | None:
 def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
     """Record that the step's new holder may call the provider, under the key of every try."""
     kind = draft.node(step).kind
-    if not isinstance(kind, Http) or kind.effect is not EffectKind.PROVIDER:
+    if not isinstance(kind, Http) or kind.effect not in _RECORDED:
         return None
     known = effect_of(draft, step)
     if known is None:
@@ -48,18 +54,48 @@ def settle_effect(draft: Draft, step: StepState, fence: int, told: EffectOutcome
     else only from the acquisition that began the latest call, and only while that is open.
     """
     known = effect_of(draft, step)
-    if known is None or known.status in (EffectStatus.SETTLED, _AFTER[told]):
+    if known is None or known.status in (EffectStatus.SETTLED, _after(known, told)):
         return
     is_open = known.fence == fence and known.status in _OPEN
     if told is EffectOutcome.PERFORMED or is_open:
-        draft.put_effect(replace(known, status=_AFTER[told]))
+        draft.put_effect(replace(known, status=_after(known, told)))
 
 
 def lose_effect(draft: Draft, step: StepState) -> None:
     """Record that nobody knows how the call of a lost holder ended."""
     known = effect_of(draft, step)
     if known is not None and known.status is EffectStatus.IN_FLIGHT and known.fence == step.fence:
-        draft.put_effect(replace(known, status=EffectStatus.OUTCOME_UNKNOWN))
+        draft.put_effect(replace(known, status=_after(known, EffectOutcome.UNKNOWN)))
+
+
+def give_back_effect(draft: Draft, step: StepState) -> None:
+    """Record what a holder that hands its step back says of the call.
+
+    It hands back only what it did not begin, or what the provider's key makes harmless to repeat.
+    """
+    known = effect_of(draft, step)
+    if known is not None and known.kind == EffectKind.NONE:
+        settle_effect(draft, step, step.fence, EffectOutcome.NOT_PERFORMED)
+    else:
+        lose_effect(draft, step)
+
+
+def may_repeat(draft: Draft, step: StepState) -> bool:
+    """Tell whether the step may run again without doing twice what cannot be recognised."""
+    known = effect_of(draft, step)
+    return known is None or known.kind != EffectKind.NONE or known.status is EffectStatus.REFUSED
+
+
+def needs_review(draft: Draft, step: StepState) -> bool:
+    """Tell whether nobody knows how the step's call ended and only a person can find out."""
+    known = effect_of(draft, step)
+    return known is not None and known.status is EffectStatus.NEEDS_REVIEW
+
+
+def _after(effect: EffectState, told: EffectOutcome) -> EffectStatus:
+    if told is EffectOutcome.UNKNOWN and effect.kind == EffectKind.NONE:
+        return EffectStatus.NEEDS_REVIEW
+    return _AFTER[told]
 
 
 def _key(step: StepState) -> str:

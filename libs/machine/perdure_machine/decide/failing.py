@@ -9,6 +9,7 @@ from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 
 from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.effects import may_repeat, needs_review
 from perdure_machine.decide.ending import fail_run
 from perdure_machine.definition.model import RetryRule
 from perdure_machine.node_error import ErrorClass
@@ -18,6 +19,9 @@ from perdure_machine.view import NodeError, StepState
 
 MAX_RETRY_AFTER = 86_400.0
 """Longest wait, in seconds, that another side may ask for (design section 11)."""
+
+OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
+"""The code of a node whose outside call may or may not have been performed."""
 
 _RETRIED_BY_DEFAULT = frozenset({ErrorClass.RETRYABLE, ErrorClass.RATE_LIMITED})
 
@@ -36,9 +40,11 @@ def fail_try(
     if not draft.running:
         end_cancelled(draft, failed, expired=expired)
         return
+    if needs_review(draft, step):
+        error = _outcome_unknown(error)
     rule = matching_rule(draft.node(step).retry or (draft.lane(step).retry,), error)
-    if rule is None or failed.failures > rule.max:
-        _fail_node(draft, failed, error, expired)
+    if rule is None or failed.failures > rule.max or not may_repeat(draft, step):
+        _fail_node(draft, replace(failed, error=error), error, expired)
         return
     delay = retry_delay(rule, failed.failures, jitter, retry_after)
     back = draft.put_step(PutStep(moved(failed, Move.BACK_OFF), expired=expired))
@@ -70,6 +76,15 @@ def retry_delay(rule: RetryRule, failures: int, jitter: float, retry_after: floa
         return min(max(retry_after, 0.0), MAX_RETRY_AFTER)
     base = rule.base if rule.base >= MIN_BASE_SECONDS else 0.0
     return full_jitter(failures, base, rule.factor, rule.cap, jitter)
+
+
+def _outcome_unknown(error: NodeError) -> NodeError:
+    return NodeError(
+        ErrorClass.PERMANENT,
+        OUTCOME_UNKNOWN,
+        f"nobody knows whether the call was performed, so it is not repeated: {error.message}",
+        node=error.node,
+    )
 
 
 def _fail_node(

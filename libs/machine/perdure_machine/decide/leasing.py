@@ -7,7 +7,13 @@ from uuid import UUID
 
 from perdure_machine.actions import Dequeue, Enqueue, ExpectedExpiry, PutStep
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import begin_effect, effect_of, lose_effect
+from perdure_machine.decide.effects import (
+    begin_effect,
+    effect_of,
+    give_back_effect,
+    lose_effect,
+    may_repeat,
+)
 from perdure_machine.decide.failing import end_cancelled, fail_try
 from perdure_machine.definition.model import Task
 from perdure_machine.events import Acquire, ExpireLease, Release
@@ -69,7 +75,7 @@ def release(draft: Draft, event: Release) -> Reply:
     step = _held(draft, event)
     if step is None:
         return Stale()
-    lose_effect(draft, step)
+    give_back_effect(draft, step)
     draft.end_attempt(step, AttemptOutcome.RELEASED)
     if not draft.running:
         end_cancelled(draft, step)
@@ -112,6 +118,8 @@ def _lose(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry)
         end_cancelled(draft, lost, expired=expired)
     elif losses >= draft.lane(step).poison_limit:
         fail_try(draft, lost, _poison(lost), jitter, expired=expired)
+    elif not may_repeat(draft, lost):
+        fail_try(draft, lost, _worker_lost(lost), jitter, expired=expired)
     else:
         enqueue(draft, draft.put_step(PutStep(moved(lost, Move.LOSE), expired=expired)))
 
@@ -122,6 +130,12 @@ def _poison(step: StepState) -> NodeError:
         "POISON",
         f"{step.losses} workers were lost while they ran this step",
         node=step.node,
+    )
+
+
+def _worker_lost(step: StepState) -> NodeError:
+    return NodeError(
+        ErrorClass.RETRYABLE, "WORKER_LOST", f"{step.worker} was lost in the call", node=step.node
     )
 
 
