@@ -7,6 +7,8 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from perdure_contracts.internal.v1.coordinator_service_pb2 import TimerRef
+from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
 
 RUNBOOKS = Path(__file__).parents[2] / "docs" / "runbooks"
@@ -33,6 +35,39 @@ def statements() -> list[object]:
 async def test_the_statements_of_a_runbook_run(database: Database, statement: str) -> None:
     connection = await database.connect()
     await connection.execute(statement)
+
+
+async def test_a_step_without_an_outbox_row_is_brought_back_by_its_runbook(
+    database: Database, calls: Calls
+) -> None:
+    run = await calls.start()
+    admin = await database.connect()
+    await admin.execute("DELETE FROM outbox")
+    assert await database.without_way_forward()
+    await admin.execute(_repair("INTO outbox"))
+    assert not await database.without_way_forward()
+    await calls.grant(run)
+
+
+async def test_a_wait_without_a_timer_is_brought_back_by_its_runbook(
+    database: Database, calls: Calls
+) -> None:
+    await calls.publish("name: pause\nnodes: {a: {wait: 1h}}")
+    run = await calls.start("pause")
+    admin = await database.connect()
+    await admin.execute("DELETE FROM timers")
+    assert await database.without_way_forward()
+    await admin.execute(_repair("INTO timers"))
+    assert not await database.without_way_forward()
+    timer = await admin.fetchval("SELECT timer_id FROM timers WHERE run_id = $1", run)
+    await calls.fire(TimerRef(timer_id=timer, run_id=str(run), org=calls.org))
+    assert await admin.fetchval("SELECT status::text FROM runs") == "completed"
+
+
+def _repair(into: str) -> str:
+    page = (RUNBOOKS / "no_way_forward.md").read_text()
+    (found,) = [block for block in BLOCK.findall(page) if into in block]
+    return str(found)
 
 
 def test_the_metrics_of_the_runbooks_exist() -> None:
