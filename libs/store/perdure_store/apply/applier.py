@@ -49,11 +49,16 @@ class Applier:
         Without `wait` a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row
         was not as the decision saw it, and what the database raises; then nothing was applied.
         """
+        return await self._catalogue.complete(
+            connection, lambda: self._apply_once(connection, batch, wait=wait)
+        )
+
+    async def _apply_once(
+        self, connection: Connection, batch: Sequence[RunEvents], *, wait: bool
+    ) -> list[Answers | Skipped]:
         async with transaction(connection, COMMIT_EVENTS) as tx:
             runs = await lock_runs(connection, [one.run_id for one in batch], wait=wait)
-            definitions = await self._catalogue.definitions(
-                connection, {run.workflow_id for run in runs.values()}
-            )
+            definitions = self._catalogue.definitions({run.workflow_id for run in runs.values()})
             present = [one for one in batch if one.run_id in runs]
             views = await load_views(connection, runs, present, definitions)
             folded = await self._fold_all(connection, present, views, definitions)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from perdure_machine.definition.model import Definition, Prefetch
 from perdure_machine.definition.parse import parse
@@ -15,7 +17,17 @@ from perdure_store.lanes import load_lanes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
+Result = TypeVar("Result")
+
 _NOTHING = Prefetch(frozenset(), frozenset(), False)
+
+
+class DefinitionsMissing(Exception):
+    """Definitions are needed that were not read yet."""
+
+    def __init__(self, workflow_ids: frozenset[int]) -> None:
+        super().__init__(f"the definitions {sorted(workflow_ids)} are not known yet")
+        self.workflow_ids = workflow_ids
 
 
 class Catalogue:
@@ -29,19 +41,37 @@ class Catalogue:
         """Read the lanes again."""
         self.lanes = await load_lanes(connection)
 
-    async def definitions(
-        self, connection: Connection, workflow_ids: Collection[int]
-    ) -> Mapping[int, Definition]:
-        """Return the definitions of `workflow_ids`, loading those not seen before."""
-        missing = [one for one in set(workflow_ids) if one not in self._definitions]
+    def definitions(self, workflow_ids: Collection[int]) -> Mapping[int, Definition]:
+        """Return the definitions of `workflow_ids`. Raises `DefinitionsMissing`."""
+        missing = frozenset(one for one in workflow_ids if one not in self._definitions)
         if missing:
-            await self.refresh(connection)  # a new version may use a lane made just before it
-            prefetches = await _prefetches(connection, missing)
-            for row in await connection.fetch(sql("catalogue.documents"), missing):
-                definition = parse(row["document"], known_lanes=frozenset(self.lanes))
-                stored = prefetches[row["workflow_id"]]
-                self._definitions[row["workflow_id"]] = _with_prefetches(definition, stored)
+            raise DefinitionsMissing(missing)
         return self._definitions
+
+    async def complete(
+        self, connection: Connection, attempt: Callable[[], Awaitable[Result]]
+    ) -> Result:
+        """Return what `attempt` does, learning the definitions that it misses in between.
+
+        They are read and parsed outside of its transaction, which it must have ended, and apart
+        from the event loop: a large one takes longer than a transaction may idle (R13, P8).
+        """
+        while True:
+            try:
+                return await attempt()
+            except DefinitionsMissing as missing:
+                await self._learn(connection, missing.workflow_ids)
+
+    async def _learn(self, connection: Connection, workflow_ids: Collection[int]) -> None:
+        await self.refresh(connection)  # a new version may use a lane made just before it
+        prefetches = await _prefetches(connection, workflow_ids)
+        lanes = frozenset(self.lanes)
+        for row in await connection.fetch(sql("catalogue.documents"), workflow_ids):
+            definition = await asyncio.to_thread(parse, row["document"], known_lanes=lanes)
+            stored = prefetches[row["workflow_id"]]
+            self._definitions[row["workflow_id"]] = _with_prefetches(definition, stored)
+        if unknown := [one for one in workflow_ids if one not in self._definitions]:
+            raise RuntimeError(f"there are no workflows {unknown}")
 
 
 async def _prefetches(

@@ -76,6 +76,13 @@ class Starter:
 
         A refused request stores nothing and does not hinder the others.
         """
+        return await self._catalogue.complete(
+            connection, lambda: self._start_once(connection, requests)
+        )
+
+    async def _start_once(
+        self, connection: Connection, requests: Sequence[StartRequest]
+    ) -> list[StartOutcome]:
         async with transaction(connection, COMMIT_STARTS) as tx:
             outcomes, starts = await self._prepare(connection, requests)
             mine = await _claim_keys(connection, requests, starts)
@@ -97,7 +104,7 @@ class Starter:
             [one.version for one in requests],
         )
         found = {row["workflow_id"] for row in resolved if row["workflow_id"] is not None}
-        definitions = await self._catalogue.definitions(connection, found)
+        definitions = self._catalogue.definitions(found)
         outcomes: dict[int, StartOutcome] = {}
         starts: dict[int, _Prepared] = {}
         for place, (request, row) in enumerate(zip(requests, resolved, strict=True)):
