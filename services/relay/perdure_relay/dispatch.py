@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import asyncpg
@@ -156,9 +157,23 @@ class Dispatcher:
         return decisions.take_turn(orgs, picked, places=places, share=share, limit=limit)
 
     async def _publish(self, stream: StreamName, rows: Sequence[ReadyRow]) -> list[str]:
-        hints = [Hint(row.org, row.run_id, row.step, row.traceparent) for row in rows]
-        links = [row.traceparent for row in rows if row.traceparent]
-        with span(f"send {stream.queue}", parent="", kind="client", links=links):
+        with ExitStack() as sending:
+            hints = [_hint(row, stream, sending) for row in rows]
             entry_ids = await self._producer.publish(stream, hints)
         PUBLISHED.labels(stream.queue.lane).inc(len(entry_ids))
         return entry_ids
+
+
+def _hint(row: ReadyRow, stream: StreamName, sending: ExitStack) -> Hint:
+    """Return what is sent of a row; `sending` gets a span of it in its run's trace."""
+    if not row.traceparent:
+        return Hint(row.org, row.run_id, row.step)
+    facts: dict[str, str | int] = {
+        "perdure.run.id": str(row.run_id),
+        "perdure.step": row.step,
+        "perdure.queue": str(stream.queue),
+    }
+    sent = sending.enter_context(
+        span("send", parent=row.traceparent, kind="producer", attributes={**facts})
+    )
+    return Hint(row.org, row.run_id, row.step, sent.traceparent or row.traceparent)

@@ -43,11 +43,12 @@ class Stop(StrEnum):
 
 
 class Held:
-    """A lease that this worker holds for a running try."""
+    """A lease that this worker holds for a running try, and where the try's trace goes on."""
 
     def __init__(self, hand_out: HandOut, cancelled: Cancellation, now: float) -> None:
         self.lease = hand_out.lease
         self.cancelled = cancelled
+        self.traceparent = hand_out.grant.traceparent
         self.expires_at = hand_out.expires_at
         self.renew_at = _renewal(now, hand_out.expires_at)
         self.stopped: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()

@@ -55,13 +55,13 @@ class Reports(Component):
         An empty `next_lease_id` takes none. A result that the coordinator refuses for good is
         reported as a failure without it, so that the step does not wait for what never comes.
         """
-        item = to_report(held.lease, outcome, next_lease_id)
+        item = _item(held, outcome, next_lease_id)
         answer = await self._until_answered(item, held)
         if isinstance(answer, Answered) and isinstance(answer.answer, PerdureError):
             refusal = answer.answer
             log_failure(_logger, "report.refused", refusal)
             failure = refused_report(outcome, refusal.reason, refusal.message)
-            answer = await self._until_answered(to_report(held.lease, failure, ""), held)
+            answer = await self._until_answered(_item(held, failure, ""), held)
         return _next_of(answer)
 
     async def _until_answered(self, item: pb.ReportResultItem, held: Held) -> Answer | None:
@@ -91,6 +91,12 @@ class Reports(Component):
         if answered.answer.status == pb.ITEM_STATUS_AGAIN:
             return Aborted("the run is busy", reason=Reason.RETRY)
         return answered
+
+
+def _item(held: Held, outcome: Outcome, next_lease_id: str) -> pb.ReportResultItem:
+    item = to_report(held.lease, outcome, next_lease_id)
+    item.traceparent = held.traceparent
+    return item
 
 
 def _next_of(answered: Answer | None) -> HandOut | None:

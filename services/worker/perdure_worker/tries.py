@@ -99,6 +99,7 @@ class RunningTry:
         context = TryContext(self._hand_out.deadline, self._held.cancelled)
         began = self._clock.monotonic()
         with process_span(self._hand_out) as process:
+            self._held.traceparent = process.traceparent or self._held.traceparent
             outcome = await self._executor.run(self._hand_out.grant, context)
             process.set("perdure.outcome", name_of(outcome))
         SECONDS.labels(kind_of(self._hand_out)).observe(self._clock.monotonic() - began)
