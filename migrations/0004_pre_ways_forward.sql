@@ -63,14 +63,11 @@ CREATE INDEX timers_due ON timers (internal, org, next_try);
 
 -- R10: unfinished steps, and unfinished runs, that have no durable way forward. Empty in a healthy engine.
 CREATE VIEW no_way_forward AS
-SELECT s.org, s.run_id, s.step, s.status::text AS status, 'queued without an outbox row' AS missing
-  FROM steps AS s JOIN runs AS r USING (run_id)
- WHERE s.status = 'queued' AND r.status = 'running'
-   AND NOT EXISTS (SELECT FROM outbox AS o WHERE o.run_id = s.run_id AND o.step = s.step)
-UNION ALL
-SELECT s.org, s.run_id, s.step, s.status::text, 'blocked for a cause that does not stand'
-  FROM steps AS s JOIN runs AS r USING (run_id) JOIN outbox AS o ON o.run_id = s.run_id AND o.step = s.step
- WHERE s.status = 'queued' AND r.status = 'running' AND o.state = 'blocked'
+SELECT s.org, s.run_id, s.step, s.status::text AS status,
+       CASE WHEN o.state IS NULL THEN 'queued without an outbox row' ELSE 'blocked for a cause that does not stand' END
+           AS missing
+  FROM steps AS s JOIN runs AS r USING (run_id) LEFT JOIN outbox AS o ON o.run_id = s.run_id AND o.step = s.step
+ WHERE s.status = 'queued' AND r.status = 'running' AND (o.state IS NULL OR o.state = 'blocked')
 UNION ALL
 SELECT s.org, s.run_id, s.step, s.status::text, 'running under a lease that ended long ago'
   FROM steps AS s JOIN runs AS r USING (run_id) JOIN lanes AS l ON l.lane = s.lane

@@ -1,4 +1,4 @@
--- The whole schema, generated from a migrated database by `make schema`; edit the migrations instead.
+-- The whole schema, generated from a migrated database by `make schema`; edit the migrations.
 -- Roles are made by 0001_pre_roles.sql, partitions by ensure_month.
 
 SET check_function_bodies = off;
@@ -341,22 +341,14 @@ CREATE VIEW no_way_forward AS
     s.run_id,
     s.step,
     s.status::text AS status,
-    'queued without an outbox row'::text AS missing
+        CASE
+            WHEN o.state IS NULL THEN 'queued without an outbox row'::text
+            ELSE 'blocked for a cause that does not stand'::text
+        END AS missing
    FROM steps s
      JOIN runs r USING (run_id)
-  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
-           FROM outbox o
-          WHERE o.run_id = s.run_id AND o.step = s.step))
-UNION ALL
- SELECT s.org,
-    s.run_id,
-    s.step,
-    s.status::text AS status,
-    'blocked for a cause that does not stand'::text AS missing
-   FROM steps s
-     JOIN runs r USING (run_id)
-     JOIN outbox o ON o.run_id = s.run_id AND o.step = s.step
-  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND o.state = 'blocked'::outbox_state
+     LEFT JOIN outbox o ON o.run_id = s.run_id AND o.step = s.step
+  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND (o.state IS NULL OR o.state = 'blocked'::outbox_state)
 UNION ALL
  SELECT s.org,
     s.run_id,

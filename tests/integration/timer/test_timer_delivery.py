@@ -14,8 +14,6 @@ from perdure_timer.delivery import LATENESS, OVERDUE, Delivery
 
 Make = Callable[..., Awaitable[Delivery]]
 
-pytestmark = pytest.mark.usefixtures("patient")
-
 STATUSES = "SELECT status::text, count(*) FROM steps GROUP BY status ORDER BY status"
 
 
