@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import perdure
+from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_testkit.verdict import assert_nothing_left, ended
 from perdure_testkit.waiting import eventually
 
@@ -131,6 +132,19 @@ async def by_forgetting(stage: Stage, entry: Entry) -> None:
     await stage.completes(tour)
 
 
+async def by_orphaning(stage: Stage, entry: Entry) -> None:
+    """An entry is delivered to a consumer that is then deleted, so it is pending with nobody."""
+    stage.engine.send_signal("worker", signal.SIGSTOP)
+    tour = await stage.start(stage.new_tour())
+    await eventually(lambda: _is_sent(stage, tour.run_id), what="the first step was sent")
+    stage.arm(entry)
+    await _delete_consumers(stage)
+    await stage.died(entry)
+    stage.engine.send_signal("worker", signal.SIGCONT)
+    await stage.start_again(entry.owner)
+    await stage.completes(tour)
+
+
 async def by_a_timer_of_nothing(stage: Stage, entry: Entry) -> None:
     """A timer is due whose run does not exist."""
     tour = await stage.start_held_open()
@@ -159,6 +173,15 @@ async def _is_sent(stage: Stage, run_id: str) -> bool:
     return bool(rows)
 
 
+async def _delete_consumers(stage: Stage) -> None:
+    """Deliver what is in the stream to somebody, then delete whoever holds anything."""
+    stream = str(StreamName(Queue("io", "default"), 0))
+    async with stage.place.redis() as redis:
+        await redis.xreadgroup(GROUP, "somebody", {stream: ">"})
+        for consumer in await redis.xinfo_consumers(stream, GROUP):
+            await redis.xgroup_delconsumer(stream, GROUP, consumer["name"])
+
+
 async def _set_internal_timer(stage: Stage, run_id: UUID, details: bytes) -> None:
     await stage.place.execute(
         "INSERT INTO timers (org, run_id, kind, internal, due_at, next_try, details)"
@@ -185,6 +208,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.outbox_mark_sent": by_a_run,
     "store.outbox_ready_again": by_forgetting,
     "store.release_leadership": by_stopping,
+    "streams.drop_orphans": by_orphaning,
     "streams.remember": by_forgetting,
     "streams.settle": by_a_run,
     "streams.xadd": by_a_run,

@@ -11,7 +11,7 @@ from pathlib import Path
 import perdure
 from perdure_testkit.engine import Engine
 from perdure_testkit.holding import Holding
-from perdure_testkit.nemesis import age_pending_entries, lapse_leadership
+from perdure_testkit.nemesis import age_pending_entries, lapse_leadership, lapse_leases
 from perdure_testkit.place import Place
 from perdure_testkit.provider import Behaviour, Provider
 from perdure_testkit.verdict import assert_applied_once, assert_nothing_left, ended
@@ -131,7 +131,9 @@ class Stage:
             await lapse_leadership(self.place, owner)
         if owner == "worker":
             await age_pending_entries(self.place)
-        await self.engine.supervisor.start(owner)
+            await lapse_leases(self.place)
+        # What needs it waits for it; what does not need it need not wait.
+        await self.engine.supervisor.start(owner, ready=False)
 
     async def crash(self, entry: Entry) -> None:
         """See the owner die and start it again."""
