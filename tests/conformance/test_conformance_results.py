@@ -289,3 +289,54 @@ async def test_the_error_of_an_earlier_try_does_not_stay_on_a_completed_step(
     await driver.submit(run, success(await driver.acquire(run, "a"), b"1"))
     step = await driver.step(run, "a")
     assert (step.status, step.error, step.output) == (StepStatus.COMPLETED, None, b"1")
+
+
+KEYLESS = {"a": {"http": {"url": "https://pay.example", "method": "POST"}}}
+
+
+async def test_r8_a_call_without_key_is_repeated_only_if_it_certainly_was_not_performed(
+    driver: Driver,
+) -> None:
+    await driver.publish(KEYLESS)
+    run = await driver.start()
+    await driver.fail(
+        await driver.acquire(run, "a"), effect=EffectOutcome.NOT_PERFORMED, retry_after=0
+    )
+    await driver.settle()
+    again = await driver.acquire(run, "a")
+    assert again.effect is not None
+    assert (again.effect.status, again.effect.calls) == (EffectStatus.IN_FLIGHT, 2)
+    await driver.fail(again, effect=EffectOutcome.UNKNOWN)
+    (effect,) = await driver.engine.effects(run)
+    assert effect.status is EffectStatus.NEEDS_REVIEW
+    state = await driver.engine.run(run)
+    assert state.error is not None
+    assert (state.status, state.error.code) == (RunStatus.FAILED, "OUTCOME_UNKNOWN")
+
+
+@pytest.mark.parametrize("timeout", ["5s", "1h"])
+async def test_r8_a_call_without_key_whose_worker_is_lost_or_late_waits_for_a_person(
+    driver: Driver, timeout: str
+) -> None:
+    await driver.publish({"a": {**KEYLESS["a"], "timeout": timeout}})
+    run = await driver.start()
+    late = await driver.acquire(run, "a")
+    await driver.engine.advance(11)
+    await driver.settle()
+    assert (await driver.engine.run(run)).status is RunStatus.FAILED
+    (effect,) = await driver.engine.effects(run)
+    assert effect.status is EffectStatus.NEEDS_REVIEW
+    assert await driver.succeed(late) == Stale()
+    (effect,) = await driver.engine.effects(run)
+    assert effect.status is EffectStatus.SETTLED
+
+
+async def test_p4_a_call_without_key_that_is_handed_back_was_not_begun(driver: Driver) -> None:
+    await driver.publish(KEYLESS)
+    run = await driver.start()
+    granted = await driver.acquire(run, "a")
+    assert granted.step.lease_id is not None
+    await driver.submit(run, Release(1, 1, granted.step.lease_id))
+    await driver.succeed(await driver.acquire(run, "a"), b"{}")
+    (effect,) = await driver.engine.effects(run)
+    assert (effect.status, effect.calls) == (EffectStatus.SETTLED, 2)
