@@ -60,6 +60,7 @@ def node(draw: st.DrawFn, name: str, earlier: list[str]) -> dict[str, object]:
         {"task": {"handler": "x"}, "retry": {"max": 1, "base": "2s"}},
         {"task": {"handler": "x", "input": read}, "timeout": "5s"},
         {"http": {"url": "https://x.example", "method": "PUT", "effect": "provider"}},
+        {"http": {"url": "https://x.example", "method": "POST"}},
         {"wait": "3s"},
         {"transform": [f"${{coalesce({read[2:-1]}, 0)}}"]},
         {"transform": read},
