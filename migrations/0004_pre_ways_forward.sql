@@ -58,8 +58,9 @@ CREATE TABLE timers (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE step IS NOT NULL;
 CREATE INDEX timers_by_run ON timers (run_id);
--- Internal events apart from the others; not two partial indexes, which a prepared plan could not choose from.
-CREATE INDEX timers_due ON timers (internal, org, next_try);
+-- Internal events apart from the others; not by partial indexes, which a prepared plan could not choose from.
+CREATE INDEX timers_soonest ON timers (internal, next_try);
+CREATE INDEX timers_in_turn ON timers (internal, org, next_try);
 
 -- R10: unfinished steps, and unfinished runs, that have no durable way forward. Empty in a healthy engine.
 CREATE VIEW no_way_forward AS

@@ -331,8 +331,9 @@ CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::ou
 CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE (state = 'ready'::outbox_state);
 CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE (state = 'sent'::outbox_state);
 CREATE INDEX timers_by_run ON timers (run_id);
-CREATE INDEX timers_due ON timers (internal, org, next_try);
+CREATE INDEX timers_in_turn ON timers (internal, org, next_try);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (step IS NOT NULL);
+CREATE INDEX timers_soonest ON timers (internal, next_try);
 
 -- ---- Views
 

@@ -75,7 +75,7 @@ BY_ROLE = {
         "timers.put_off",
         "timers.drop_orphans",
     ],
-    "timer": ["timers.near"],
+    "timer": ["timers.soonest", "timers.in_turn"],
     "sweeper": [
         "sweeps.expired_leases",
         "sweeps.old_runs",
@@ -88,7 +88,8 @@ BY_ROLE = {
 NO_RUN = "'00000000-0000-0000-0000-000000000000'"
 
 LOOKS = {
-    "timers.near": ("timer", "false, '', 0.05, 20, 50"),
+    "timers.soonest": ("timer", "false, 0.05, 1001"),
+    "timers.in_turn": ("timer", "false, 0.05, '', 20, 50"),
     "sweeps.expired_leases": ("sweeper", f"'epoch', {NO_RUN}, 0, 500, 3600"),
     "sweeps.old_runs": ("sweeper", f"'epoch', {NO_RUN}, 500"),
     "sweeps.drop_start_keys": ("sweeper", "1000"),

@@ -48,6 +48,18 @@ class Timers:
             list(runs),
         )
 
+    async def backlog(self, run: UUID, count: int, *, ago: float = 86_400.0) -> None:
+        """Let so many more timers of a run be due; delivered, they find nobody who waits."""
+        await self.rows.execute(
+            "INSERT INTO timers (org, run_id, step, kind, due_at, next_try)"
+            " SELECT org, run_id, 1 + number, 'wait', clock_timestamp() - $2 * interval '1 s',"
+            " clock_timestamp() - $2 * interval '1 s'"
+            " FROM runs, generate_series(1, $3::integer) AS number WHERE run_id = $1",
+            run,
+            ago,
+            count,
+        )
+
     async def break_run(self, *runs: UUID) -> None:
         """Make every event of runs fail: their workflow cannot be read."""
         await self.rows.execute(

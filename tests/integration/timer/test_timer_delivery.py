@@ -88,12 +88,7 @@ async def test_f071_an_org_with_thousands_due_delays_nobody_beyond_the_first_pas
     await timers.org("quiet")
     (quiet,) = await timers.waiting(org="quiet")
     (busy,) = await timers.waiting()
-    await timers.rows.execute(
-        "INSERT INTO timers (org, run_id, step, kind, due_at, next_try)"
-        " SELECT 'default', $1, number, 'wait', due, due"
-        " FROM generate_series(2, 5000) AS number, CAST(now() - interval '1 d' AS timestamptz) due",
-        busy,
-    )
+    await timers.backlog(busy, 5000)
     await timers.due(quiet)
     timer = await delivery()
 
@@ -104,18 +99,18 @@ async def test_f071_an_org_with_thousands_due_delays_nobody_beyond_the_first_pas
     assert await timers.left(org="quiet") == 0
 
 
-async def test_places_that_are_unused_go_to_who_has_more_by_passes_that_follow_at_once(
-    timers: Any, delivery: Make
-) -> None:
-    await timers.waiting(120)
-    await timers.due()
+async def test_places_that_are_unused_go_to_who_has_more(timers: Any, delivery: Make) -> None:
+    await timers.org("quiet")
+    (quiet,) = await timers.waiting(org="quiet")
+    (busy,) = await timers.waiting()
+    await timers.backlog(busy, 900)
+    await timers.due(quiet)
     timer = await delivery()
 
-    passes = [await timer.run_once() for _ in range(3)]
+    done = await timer.run_once()
 
-    assert [one.counts["due"] for one in passes] == [50, 50, 20]
-    assert [one.more for one in passes] == [True, True, False]
-    assert await timers.left() == 0
+    assert done.counts["due"] == 901
+    assert not done.more
 
 
 async def test_f071_more_orgs_than_a_pass_takes_have_their_turn_in_order(
@@ -125,16 +120,15 @@ async def test_f071_more_orgs_than_a_pass_takes_have_their_turn_in_order(
     names = [f"{letter}{number}" for letter in "aBcDe" for number in range(9)]
     for name in names:
         await timers.org(name)
-        await timers.waiting(2, org=name)
-    await timers.due()
+        (run,) = await timers.waiting(org=name)
+        await timers.backlog(run, 60)
     timer = await delivery()
 
     passes = [await timer.run_once() for _ in range(3)]
 
-    assert [one.counts["due"] for one in passes] == [40, 40, 10]
-    assert [one.more for one in passes] == [True, True, True]
-    assert await timers.left() == 0
-    assert not (await timer.run_once()).more
+    assert [one.counts["due"] for one in passes] == [1000, 1000, 700]
+    assert [one.more for one in passes] == [True, True, False]
+    assert await timers.left() == len(names)
 
 
 async def test_p5_what_fails_is_put_off_longer_and_longer(timers: Any, delivery: Make) -> None:
@@ -159,20 +153,21 @@ async def test_p5_what_fails_is_put_off_longer_and_longer(timers: Any, delivery:
     assert await timers.left() == 1
 
 
-async def test_p5_fifty_broken_timers_of_an_org_hide_the_next_for_one_pass_only(
+async def test_p5_broken_timers_of_an_org_hide_the_next_for_one_pass_only(
     timers: Any, delivery: Make
 ) -> None:
-    broken = await timers.waiting(50)
+    (broken,) = await timers.waiting()
     (whole,) = await timers.waiting()
-    await timers.break_run(*broken)
-    await timers.due(*broken, ago=60)
+    await timers.backlog(broken, 1001)
+    await timers.break_run(broken)
     await timers.due(whole, ago=1)
     timer = await delivery()
 
     first, second = await timer.run_once(), await timer.run_once()
 
     assert first.counts == {"due": 50, "applied": 0}
-    assert second.counts == {"due": 1, "applied": 1}
+    assert second.counts == {"due": 952, "applied": 1}
+    assert await timers.left() == 1002
 
 
 async def test_p5_a_poisonous_timer_hinders_none_beside_it(timers: Any, delivery: Make) -> None:
