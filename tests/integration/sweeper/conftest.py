@@ -7,7 +7,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
-from perdure_runtime.clock import FakeClock, SystemClock
+from perdure_runtime.clock import SystemClock
 from perdure_runtime.election import Leadership
 from perdure_runtime.rpc.client import RpcClient, open_channel
 from perdure_sweeper.expiry import Expiry
@@ -17,10 +17,20 @@ WELL_SECONDS = 3600.0
 """Longer than any lease."""
 
 
+class StandingClock(SystemClock):
+    """Stands still until a test moves it, in either direction."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def monotonic(self) -> float:
+        return self.now
+
+
 class Sweeps:
     """Rows as the test shifts them in time, and passes over them."""
 
-    def __init__(self, rows: asyncpg.Connection, expiry: Expiry, clock: FakeClock) -> None:
+    def __init__(self, rows: asyncpg.Connection, expiry: Expiry, clock: StandingClock) -> None:
         self.rows = rows
         self.expiry = expiry
         self.clock = clock
@@ -28,7 +38,7 @@ class Sweeps:
     async def be_well(self, seconds: float = WELL_SECONDS) -> None:
         """Let holders have been able to renew for so long."""
         await self.expiry.run_once()
-        await self.clock.advance(seconds)
+        self.clock.now += seconds
 
     async def expired(self, *runs: UUID, taken_ago: float = 60.0, ago: float = 1.0) -> None:
         """Let leases have been taken and have run out so many seconds ago."""
@@ -79,6 +89,6 @@ async def sweeper_client(coordinator_address: str) -> AsyncIterator[RpcClient]:
 
 @pytest.fixture
 async def sweeps(database: Database, sweeper_client: RpcClient, leadership: Leadership) -> Sweeps:
-    clock = FakeClock()
+    clock = StandingClock()
     pool = await database.open_pool("sweeper")
     return Sweeps(await database.connect(), Expiry(pool, sweeper_client, leadership, clock), clock)

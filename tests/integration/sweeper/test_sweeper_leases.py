@@ -67,29 +67,53 @@ async def test_p3_after_a_start_nothing_is_taken_for_one_lease_length(
     await sweeps.expired(run)
 
     first = await sweeps.expiry.run_once()
-    await sweeps.clock.advance(LEASE_SECONDS - 1)
+    sweeps.clock.now += LEASE_SECONDS - 1
     still = await sweeps.expiry.run_once()
-    await sweeps.clock.advance(1)
+    sweeps.clock.now += 1
     then = await sweeps.expiry.run_once()
 
     taken = [one.counts["expired_leases"] for one in (first, still, then)]
     assert taken == [0, 0, 1]
 
 
+@pytest.mark.parametrize(
+    "away",
+    [
+        pytest.param("sweeper.expire_leases", id="the-coordinator"),
+        pytest.param("store.commit_renewals", id="its-renewals"),
+    ],
+)
 async def test_p3_after_a_failed_pass_nothing_is_taken_for_one_lease_length(
-    calls: Calls, sweeps: Any, monkeypatch: pytest.MonkeyPatch
+    calls: Calls, sweeps: Any, monkeypatch: pytest.MonkeyPatch, away: str
 ) -> None:
     run = await calls.start()
     await calls.grant(run)
     await sweeps.be_well()
     monkeypatch.setattr(expiry, "CALL_SECONDS", 0.2)
-    with arm("sweeper.expire_leases", "before", Raise()), pytest.raises(Unavailable):
+    with arm(away, "before", Raise()), pytest.raises(Unavailable):
         await sweeps.expiry.run_once()
     monkeypatch.undo()
     await sweeps.expired(run)
 
     first = await sweeps.expiry.run_once()
-    await sweeps.clock.advance(LEASE_SECONDS)
+    sweeps.clock.now += LEASE_SECONDS
+    then = await sweeps.expiry.run_once()
+
+    assert [one.counts["expired_leases"] for one in (first, then)] == [0, 1]
+
+
+async def test_p3_after_the_clock_jumped_nothing_is_taken_for_one_lease_length(
+    calls: Calls, sweeps: Any
+) -> None:
+    run = await calls.start()
+    await calls.grant(run)
+    await sweeps.be_well()
+    await sweeps.expiry.run_once()
+    await sweeps.expired(run)
+    sweeps.clock.now -= 60.0  # as if the database's had gone on for a minute without ours
+
+    first = await sweeps.expiry.run_once()
+    sweeps.clock.now += LEASE_SECONDS
     then = await sweeps.expiry.run_once()
 
     assert [one.counts["expired_leases"] for one in (first, then)] == [0, 1]
