@@ -15,7 +15,7 @@ import pytest
 from perdure_store.sql import sql
 from perdure_testkit.database import Database
 
-RUNS = 20_000
+RUNS = 10_000
 
 LARGE = re.compile(
     r"(runs|run_tags|steps|attempts|effects|history|outbox|timers|start_keys)(_\d{6})?"
