@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 import pytest_asyncio
 from perdure_stack.valkey import EmbeddedValkey
+from perdure_streams.names import GROUP
+from perdure_testkit.waiting import eventually
+from redis.asyncio import Redis
 
 from tests.chaos.rig import Rig
 
@@ -19,6 +23,15 @@ pytestmark = [
 ]
 
 SHORT, MINUTE = 3.0, 60.0
+WORKERS = ("worker", "worker-2")
+
+Loss = Callable[[Redis, Any], Awaitable[object]]
+
+LOSSES: dict[str, Loss] = {
+    "evicted-streams-f086": lambda client, stream: client.delete(stream),
+    "trimmed-entries-f083": lambda client, stream: client.xtrim(stream, maxlen=0),
+    "destroyed-groups-f089": lambda client, stream: client.xgroup_destroy(stream, GROUP),
+}
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -28,6 +41,7 @@ async def valkey(rig: Rig) -> AsyncIterator[EmbeddedValkey]:
     rig.tours.let_go()
     if rig.valkey.pid is not None:
         os.kill(rig.valkey.pid, signal.SIGCONT)
+    _signal_workers(rig, signal.SIGCONT)
     await rig.valkey.start()
 
 
@@ -38,6 +52,22 @@ async def test_runs_end_though_redis_was_flushed_p2_f087(rig: Rig, valkey: Embed
         await client.flushall()
 
     await rig.all_complete([*runs, *await rig.start_more()])
+
+
+@pytest.mark.parametrize("lose", LOSSES.values(), ids=LOSSES)
+async def test_runs_end_though_redis_lost_a_part_of_what_it_was_sent_p2(
+    rig: Rig, valkey: EmbeddedValkey, lose: Loss
+) -> None:
+    _signal_workers(rig, signal.SIGSTOP)
+    runs = await rig.start_more()
+    await eventually(lambda: _are_sent(rig), what="entries wait for workers")
+
+    async with rig.place.redis() as client:
+        for stream in [key async for key in client.scan_iter("perdure:*", _type="stream")]:
+            await lose(client, stream)
+    _signal_workers(rig, signal.SIGCONT)
+
+    await rig.all_complete(runs)
 
 
 async def test_runs_end_though_redis_died_and_came_back_empty_p2_f086_f087_f089(
@@ -106,3 +136,12 @@ def _signal(server: EmbeddedValkey, number: signal.Signals) -> Callable[[], Awai
         os.kill(server.pid, number)
 
     return send
+
+
+def _signal_workers(rig: Rig, number: signal.Signals) -> None:
+    for name in WORKERS:
+        rig.engine.send_signal(name, number)
+
+
+async def _are_sent(rig: Rig) -> bool:
+    return bool(await rig.place.fetch("SELECT FROM outbox WHERE state = 'sent'"))
