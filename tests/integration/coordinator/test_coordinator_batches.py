@@ -19,7 +19,7 @@ from perdure_runtime.lifecycle import Service
 from perdure_runtime.rpc.errors import from_call_error
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
-from perdure_testkit.waiting import blocked_pids, wait_until_blocked
+from perdure_testkit.waiting import wait_until_blocked
 
 Serve = Callable[..., Awaitable[tuple[Service, str]]]
 
@@ -34,23 +34,16 @@ async def rows(database: Database) -> asyncpg.Connection:
 
 
 @pytest.fixture
-def hurried(monkeypatch: pytest.MonkeyPatch, patient: None) -> None:
-    """Calls answer soon, as they do in production."""
-    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 0.2)
-
-
-async def warm(calls: Calls, runs: list[UUID]) -> None:
-    """Let every connection be open: events that change nothing, one to each committer."""
-    statuses = {hot.ACQUIRE_STATUS_AGAIN}
-    while hot.ACQUIRE_STATUS_AGAIN in statuses:
-        statuses = {result.status for result in await calls.acquire(*runs, step=99)}
+def hurry(monkeypatch: pytest.MonkeyPatch, patient: None) -> Callable[[float], None]:
+    """Lets calls answer so soon from now on, as they do in production."""
+    return lambda seconds: monkeypatch.setattr(answers, "PATIENCE_SECONDS", seconds)
 
 
 async def test_p1_a_held_run_delays_nobody_and_its_repeat_finds_it_done(
-    calls: Calls, rows: asyncpg.Connection, hurried: None
+    calls: Calls, rows: asyncpg.Connection, hurry: Callable[[float], None]
 ) -> None:
     runs = [await calls.start() for _ in range(9)]
-    await warm(calls, runs)
+    await calls.acquire(*runs, step=99)  # nothing, but over connections that are open then
     ids = {run: str(uuid.uuid4()) for run in runs}
     request = hot.AcquireLeaseRequest(
         worker="worker-1",
@@ -59,6 +52,7 @@ async def test_p1_a_held_run_delays_nobody_and_its_repeat_finds_it_done(
             for run in runs
         ],
     )
+    hurry(1.0)
     async with rows.transaction():
         await rows.execute(LOCK, runs[4:5])
         statuses = [result.status for result in (await calls.hot.AcquireLease(request)).results]
@@ -76,20 +70,23 @@ async def test_p1_a_held_run_delays_nobody_and_its_repeat_finds_it_done(
 
 
 async def test_p1_f113_repeats_of_a_held_run_wait_on_one_connection(
-    serve: Serve, call_at: Callable[..., Calls], rows: asyncpg.Connection, hurried: None
+    serve: Serve,
+    call_at: Callable[..., Calls],
+    rows: asyncpg.Connection,
+    hurry: Callable[[float], None],
 ) -> None:
     _, address = await serve(committers=1, spare_connections=2)
     calls = call_at(address)
     await calls.publish(TASK)
     held, other, leased = [await calls.start() for _ in range(3)]
-    await warm(calls, [held, other, leased])
     lease = (await calls.grant(leased)).lease
+    hurry(0.1)
     async with rows.transaction():
         await rows.execute(LOCK, [held])
         for _ in range(6):
             (result,) = await calls.acquire(held)
             assert result.status == hot.ACQUIRE_STATUS_AGAIN
-        assert len(await blocked_pids(rows)) == 1
+        assert len(await wait_until_blocked(rows)) == 1
         await rows.execute(LOCK, [other])
         await calls.acquire(other)
         await wait_until_blocked(rows, count=2)

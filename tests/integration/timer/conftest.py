@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,6 @@ from perdure_testkit.database import Database
 from perdure_timer.delivery import Delivery
 
 WAIT = "name: waits\nnodes: {a: {wait: 1h}}"
-HORIZON = 0.05
 
 
 class Timers:
@@ -66,6 +66,11 @@ class Timers:
             "UPDATE runs SET workflow_id = 0 WHERE run_id = ANY ($1::uuid[])", list(runs)
         )
 
+    async def now(self) -> datetime:
+        """The database's time."""
+        instant: datetime = await self.rows.fetchval("SELECT clock_timestamp()")
+        return instant
+
     async def left(self, *, org: str | None = None) -> int:
         """Timers that are not delivered yet."""
         count: int = await self.rows.fetchval(
@@ -101,10 +106,13 @@ async def delivery(
     pool = await database.open_pool("timer")
 
     async def make(
-        *, internal: bool = False, wake_in: Callable[[float], Any] = lambda _: None
+        *,
+        internal: bool = False,
+        horizon: float = 0.05,
+        wake_in: Callable[[float], Any] = lambda _: None,
     ) -> Delivery:
         return Delivery(
-            pool, client, leadership, internal=internal, horizon=HORIZON, wake_in=wake_in
+            pool, client, leadership, internal=internal, horizon=horizon, wake_in=wake_in
         )
 
     yield make

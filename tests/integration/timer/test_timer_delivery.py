@@ -10,6 +10,8 @@ from uuid import uuid4
 import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_runtime.election import Leadership
+from perdure_runtime.errors import DeadlineExceeded, Unavailable
+from perdure_runtime.fail_points import Raise, arm
 from perdure_store.reads.health import find_overdue
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
@@ -48,6 +50,26 @@ async def test_f013_what_fell_due_during_an_outage_is_delivered_after_it_once(
     assert await statuses(timers) == {"completed": 3}
 
 
+@pytest.mark.parametrize("side", ["before", "after"])
+async def test_r5_f013_a_pass_whose_call_failed_is_made_good_by_the_next(
+    timers: Any, delivery: Make, monkeypatch: pytest.MonkeyPatch, side: str
+) -> None:
+    runs = await timers.waiting(3)
+    await timers.due(*runs)
+    timer = await delivery()
+    with monkeypatch.context() as patch, arm("timer.fire_timers", side, Raise()):
+        patch.setattr("perdure_timer.delivery.CALL_SECONDS", 0.5)
+        with pytest.raises((Unavailable, DeadlineExceeded)):
+            await timer.run_once()
+
+    while await timers.left():
+        await timer.run_once()
+
+    lines = await timers.rows.fetchval("SELECT count(*) FROM history WHERE kind = 'wait_ended'")
+    assert lines == 3
+    assert await statuses(timers) == {"completed": 3}
+
+
 async def test_r7_f016_a_timer_is_answered_early_and_stays(timers: Any, calls: Calls) -> None:
     (run,) = await timers.waiting()
     await timers.due(run, ago=-60)
@@ -56,33 +78,29 @@ async def test_r7_f016_a_timer_is_answered_early_and_stays(timers: Any, calls: C
     (result,) = await calls.fire(hot.TimerRef(timer_id=timer_id, run_id=str(run), org="default"))
 
     assert result.status == hot.ITEM_STATUS_EARLY
-    assert 55_000 < result.remaining_ms <= 60_000
+    assert 30_000 < result.remaining_ms <= 60_000
     assert await timers.left() == 1
     assert await statuses(timers) == {"waiting": 1}
 
 
 async def test_r7_what_is_near_is_not_sent_before_it_is_due(timers: Any, delivery: Make) -> None:
-    runs = await timers.waiting(2)
-    await timers.rows.execute(
-        "UPDATE timers SET due_at = 'infinity', next_try = 'infinity' WHERE run_id = $1", runs[1]
-    )
+    near, far = await timers.waiting(2)
+    await timers.due(far, ago=-3600)
+    await timers.due(near, ago=-2)
+    due_at = await timers.rows.fetchval("SELECT due_at FROM timers WHERE run_id = $1", near)
     pauses: list[float] = []
-    timer = await delivery(wake_in=pauses.append)
-    await timers.due(runs[0], ago=-0.04)
+    timer = await delivery(horizon=60.0, wake_in=pauses.append)
 
     passes = [await timer.run_once()]
     while not passes[-1].counts["due"]:
         passes.append(await timer.run_once())
 
     assert pauses
-    assert all(0 < pause <= 0.05 for pause in pauses)
-    ended = await timers.rows.fetchrow(
-        "SELECT h.at >= s.created_at + interval '1 h' AS after_the_hour, h.at FROM history AS h"
-        " JOIN steps AS s USING (run_id, step) WHERE h.kind = 'wait_ended'"
-    )
-    assert ended["after_the_hour"] is False  # the test moved the timer, not the clock
+    assert all(0 < pause <= 2 for pause in pauses)
     assert passes[-1].counts == {"due": 1, "applied": 1}
     assert await timers.left() == 1
+    ended = await timers.rows.fetchval("SELECT at FROM history WHERE kind = 'wait_ended'")
+    assert ended >= due_at
 
 
 async def test_f071_an_org_with_thousands_due_delays_nobody_beyond_the_first_pass(
@@ -140,19 +158,14 @@ async def test_p5_what_fails_is_put_off_longer_and_longer(timers: Any, delivery:
     await timers.due(run)
     timer = await delivery()
 
-    waits = []
-    for _ in range(11):
+    for seconds in [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]:
+        began = await timers.now()
         done = await timer.run_once()
         assert done.counts == {"due": 1, "applied": 0}
-        waits.append(
-            await timers.rows.fetchval(
-                "SELECT extract(epoch FROM next_try - clock_timestamp())::float8 FROM timers"
-            )
-        )
+        next_try = await timers.rows.fetchval("SELECT next_try FROM timers")
+        assert began <= next_try - timedelta(seconds=seconds) <= await timers.now()
         await timers.retry_now()
 
-    expected = [1, 2, 4, 8, 16, 32, 64, 128, 256, 300, 300]
-    assert waits == [pytest.approx(seconds, abs=0.9) for seconds in expected]
     assert await timers.left() == 1
 
 
@@ -279,14 +292,14 @@ async def test_a_timer_that_does_not_lead_delivers_nothing(
 
 async def test_lateness_counts_from_when_a_timer_was_due(timers: Any, delivery: Make) -> None:
     (run,) = await timers.waiting()
-    await timers.due(run, ago=30)
+    await timers.due(run, ago=3600)
     await timers.rows.execute("UPDATE timers SET tries = 3, next_try = clock_timestamp()")
     timer = await delivery()
     before = lateness("false")
 
     await timer.run_once()
 
-    assert lateness("false") - before == pytest.approx(30, abs=2)
-    assert OVERDUE.labels("false")._value.get() == pytest.approx(30, abs=2)
+    assert lateness("false") - before == pytest.approx(3600, abs=60)
+    assert OVERDUE.labels("false")._value.get() == pytest.approx(3600, abs=60)
     await timer.run_once()
     assert OVERDUE.labels("false")._value.get() == 0
