@@ -71,7 +71,7 @@ def world(servers: Servers) -> Iterator[World]:
     script=st.lists(turns, min_size=4, max_size=14),
 )
 @settings(
-    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_both_engines_answer_and_keep_the_same(
     world: World, document: bytes, payload: bytes, script: list[list[tuple[str, int]] | str]

@@ -402,4 +402,4 @@ def check_steps(before: dict[int, StepState], now: dict[int, StepState]) -> None
 
 
 TestOrders = Orders.TestCase
-TestOrders.settings = settings(max_examples=80, stateful_step_count=30, deadline=None)
+TestOrders.settings = settings(max_examples=60, stateful_step_count=30, deadline=None)
