@@ -33,6 +33,9 @@ from perdure_coordinator.refusals import refusal
 MAX_BATCH = 256
 """Events that one transaction takes at most."""
 
+RESERVED = 2
+"""Spare connections that runs held elsewhere leave to others."""
+
 BATCH_EVENTS = histogram(
     "coordinator_batch_events", "Events in one transaction.", buckets=SIZE_BUCKETS
 )
@@ -81,6 +84,7 @@ class Committers(Component):
         ]
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
+        self._room = asyncio.Semaphore(max(1, spare.get_max_size() - RESERVED))
 
     async def on_start(self) -> None:
         """Take events from now on."""
@@ -146,7 +150,7 @@ class Committers(Component):
         # Repeats of what a run is late with take turns, so that it holds one connection at most.
         turn = self._turns.setdefault(group.run_id, asyncio.Lock())
         try:
-            async with turn, acquire(self._spare) as connection:
+            async with turn, self._room, acquire(self._spare) as connection:
                 (outcome,) = await self._apply(connection, [group], wait=True)
         except PerdureError as error:
             return tuple(error for _ in group.events)

@@ -75,24 +75,40 @@ async def test_p1_f113_repeats_of_a_held_run_wait_on_one_connection(
     rows: asyncpg.Connection,
     hurry: Callable[[float], None],
 ) -> None:
-    _, address = await serve(committers=1, spare_connections=2)
+    _, address = await serve(committers=1, spare_connections=4)
     calls = call_at(address)
     await calls.publish(TASK)
-    held, other, leased = [await calls.start() for _ in range(3)]
+    run, leased = await calls.start(), await calls.start()
     lease = (await calls.grant(leased)).lease
     hurry(0.1)
     async with rows.transaction():
-        await rows.execute(LOCK, [held])
+        await rows.execute(LOCK, [run])
         for _ in range(6):
-            (result,) = await calls.acquire(held)
+            (result,) = await calls.acquire(run)
             assert result.status == hot.ACQUIRE_STATUS_AGAIN
         assert len(await wait_until_blocked(rows)) == 1
-        await rows.execute(LOCK, [other])
-        await calls.acquire(other)
-        await wait_until_blocked(rows, count=2)
-        # All spare connections wait: leases are renewed all the same.
         (renewed,) = await calls.renew(lease)
         assert renewed.status == hot.RENEW_STATUS_RENEWED
+
+
+async def test_p1_f113_runs_that_are_held_leave_connections_to_others(
+    serve: Serve,
+    call_at: Callable[..., Calls],
+    rows: asyncpg.Connection,
+    hurry: Callable[[float], None],
+) -> None:
+    _, address = await serve(committers=1, spare_connections=3)
+    calls = call_at(address)
+    await calls.publish(TASK)
+    runs = [await calls.start() for _ in range(5)]
+    hurry(0.1)
+    async with rows.transaction():
+        await rows.execute(LOCK, runs)
+        statuses = {result.status for result in await calls.acquire(*runs)}
+        assert statuses == {hot.ACQUIRE_STATUS_AGAIN}
+        await wait_until_blocked(rows)
+        published = await calls.publish(CHAIN)
+        assert published.created
 
 
 @pytest.mark.breaks_r10("a run's workflow is taken away, so that nothing can be decided for it")
