@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from perdure_machine.events import Acquire, ExpireLease, Release, Report, Succeeded
 from perdure_machine.replies import Applied, Gone, Granted, Stale
-from perdure_machine.states import AttemptOutcome, RunStatus, StepStatus
+from perdure_machine.states import AttemptOutcome, EffectStatus, RunStatus, StepStatus
 from perdure_testkit.engines.driver import (
     Driver,
     expiry,
@@ -264,6 +264,24 @@ async def test_p4_a_repeated_report_tells_the_effect_key_of_the_chained_call_aga
         assert reply.next is not None
         assert reply.next.effect is not None
         assert reply.next.effect.key == f"{run}/b/request"
+
+
+async def test_a_report_that_fails_its_run_chains_no_step_of_it(driver: Driver) -> None:
+    call = {"url": "https://x.example", "method": "POST"}
+    nodes = {
+        "a": {"task": {"handler": "x"}},
+        "b": {"http": call, "needs": ["a"]},
+        "c": {"transform": "${nodes.a.output.missing}", "needs": ["a"]},
+    }
+    await driver.publish(nodes)
+    run = await driver.start()
+    report = success(await driver.acquire(run, "a"), b"{}", offer=offer_of("io:shared"))
+    for _ in range(2):
+        assert await driver.submit(run, report) == Applied(None)
+    assert await driver.statuses(run) == {"a": "completed", "b": "cancelled", "c": "failed"}
+    (effect,) = await driver.engine.effects(run)
+    assert effect.status is EffectStatus.REFUSED
+    await driver.settle()
 
 
 async def test_a_report_of_a_failure_is_repeated_with_the_same_answer(driver: Driver) -> None:

@@ -12,7 +12,7 @@ from perdure_machine.decide.advance import advance
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import settle_effect
 from perdure_machine.decide.failing import fail_try
-from perdure_machine.decide.leasing import repeated_grant
+from perdure_machine.decide.leasing import repeated_grant, take_back
 from perdure_machine.events import Failed, Report, Succeeded
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import ErrorClass, expression_error
@@ -71,9 +71,18 @@ def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Rep
     draft.record("step_completed", draft.end_node(PutStep(done, ended=True)))
     draft.offer(event.offer)
     advance(draft, draft.node(step).dependents)
-    next_step = draft.chained.step.step if draft.chained else None
+    chained = _chained(draft)
+    next_step = chained.step.step if chained else None
     draft.end_attempt(step, AttemptOutcome.COMPLETED, next_step=next_step)
-    return Applied(draft.chained)
+    return Applied(chained)
+
+
+def _chained(draft: Draft) -> Granted | None:
+    """Return the step that the reporter gets, unless what followed closed the run."""
+    if draft.running or draft.chained is None:
+        return draft.chained
+    take_back(draft, draft.chained.step)
+    return None
 
 
 def _fail(draft: Draft, step: StepState, failed: Failed, jitter: float) -> None:
