@@ -85,6 +85,7 @@ async def play(
     payload: bytes,
     script: list[list[tuple[str, int]] | str],
 ) -> None:
+    await postgres.clear()
     twins = await Twins.begin(MemoryPort(), postgres, document, payload)
     for turn in script:
         if isinstance(turn, str):
@@ -92,7 +93,6 @@ async def play(
         else:
             await twins.submit([e for act in turn if (e := await twins.event(*act)) is not None])
         await twins.compare()
-    await postgres.clear()
 
 
 @dataclass
