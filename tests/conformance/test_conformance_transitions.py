@@ -1,10 +1,10 @@
 """Every row of the table of transitions happens on both engines, by its event alone."""
 
 from collections.abc import Awaitable, Callable
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from perdure_machine.events import CancelRun, Release
+from perdure_machine.events import Acquire, CancelRun, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.states import StepStatus
 from perdure_machine.transitions import TABLE, Move
@@ -18,6 +18,15 @@ Act = Callable[[Driver, UUID], Awaitable[None]]
 
 NODES: Nodes = {"a": {"task": {"handler": "x"}}}
 WAIT: Nodes = {"a": {"wait": "1s", "result": "${input}"}}
+FORGOTTEN: Nodes = {
+    "a": {
+        "http": {
+            "url": "https://pay.example",
+            "method": "POST",
+            "effect": {"kind": "provider", "keep": "10s"},
+        }
+    }
+}
 FAILING_WAIT: Nodes = {"a": {"wait": "1s", "result": "${input.missing}"}}
 
 
@@ -60,6 +69,14 @@ async def end_wait(driver: Driver, run: UUID) -> None:
     await driver.fire_due()
 
 
+async def acquire_forgotten(driver: Driver, run: UUID) -> None:
+    await driver.acquire(run, "a")
+    await driver.engine.advance(11)
+    await driver.expire_due()
+    step = await driver.step(run, "a")
+    await driver.submit(run, Acquire(step.step, uuid4(), "w"))
+
+
 async def cancel(driver: Driver, run: UUID) -> None:
     await driver.submit(run, CancelRun())
     await driver.settle()
@@ -85,6 +102,7 @@ CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.LOSE, R, NODES, lose),
     (Move.COMPLETE, R, NODES, complete),
     (Move.BACK_OFF, R, NODES, back_off),
+    (Move.FAIL, Q, FORGOTTEN, acquire_forgotten),
     (Move.FAIL, R, NODES, fail),
     (Move.FAIL, W, FAILING_WAIT, end_wait),
     (Move.RETRY, B, NODES, retry),

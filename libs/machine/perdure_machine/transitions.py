@@ -42,7 +42,8 @@ TABLE = MappingProxyType(
         Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
         Move.BACK_OFF: Transition(frozenset({StepStatus.RUNNING}), StepStatus.BACKING_OFF),
         Move.FAIL: Transition(
-            frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.FAILED
+            frozenset({StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING}),
+            StepStatus.FAILED,
         ),
         Move.RETRY: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.QUEUED),
         Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),

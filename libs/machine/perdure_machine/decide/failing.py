@@ -52,6 +52,17 @@ def fail_try(
     draft.record("step_backing_off", back, code=error.code, message=error.message, seconds=delay)
 
 
+def fail_forgotten(draft: Draft, step: StepState) -> None:
+    """Fail the node of a queued step whose key the provider may have forgotten."""
+    error = NodeError(
+        ErrorClass.PERMANENT,
+        OUTCOME_UNKNOWN,
+        "nobody knows whether the call was performed, and its provider keeps the key no longer",
+        node=step.node,
+    )
+    _fail_node(draft, replace(step, error=error), error, None)
+
+
 def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
     """End a running step whose run is closed already."""
     ended = draft.put_step(PutStep(moved(step, Move.CANCEL), ended=True, expired=expired))
