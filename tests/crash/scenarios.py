@@ -132,17 +132,25 @@ async def by_releasing(stage: Stage, entry: Entry) -> None:
     await stage.ends(run_id)
 
 
-async def by_forgetting(stage: Stage, entry: Entry) -> None:
+async def by_a_lost_entry(stage: Stage, entry: Entry) -> None:
     """Redis forgets an entry that was sent and not leased; the worker sees it only afterwards."""
     stage.engine.send_signal("worker", signal.SIGSTOP)
     tour = await stage.tours.start()
     await eventually(lambda: _is_sent(stage, tour.run_id), what="the first step was sent")
     stage.arm(entry)
-    async with stage.place.redis() as redis:
-        await redis.flushdb()
+    await _forget_everything(stage)
     await stage.died(entry)
     stage.engine.send_signal("worker", signal.SIGCONT)
     await stage.start_again(entry.owner)
+    await stage.tours.assert_completed([tour])
+
+
+async def by_a_lost_memory(stage: Stage, entry: Entry) -> None:
+    """Redis forgets everything before a run begins, so that it is to remember anew."""
+    stage.arm(entry)
+    await _forget_everything(stage)
+    tour = await stage.tours.start()
+    await stage.crash(entry)
     await stage.tours.assert_completed([tour])
 
 
@@ -187,6 +195,11 @@ async def _is_sent(stage: Stage, run_id: str) -> bool:
     return bool(rows)
 
 
+async def _forget_everything(stage: Stage) -> None:
+    async with stage.place.redis() as redis:
+        await redis.flushdb()
+
+
 async def _delete_consumers(stage: Stage) -> None:
     """Deliver what is in the stream to somebody, then delete whoever holds anything."""
     stream = str(StreamName(Queue("io", "default"), 0))
@@ -224,10 +237,10 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_renewals": by_renewing,
     "store.commit_starts": by_a_run,
     "store.outbox_mark_sent": by_a_run,
-    "store.outbox_ready_again": by_forgetting,
+    "store.outbox_ready_again": by_a_lost_entry,
     "store.release_leadership": by_stopping,
     "streams.drop_orphans": by_orphaning,
-    "streams.remember": by_forgetting,
+    "streams.remember": by_a_lost_memory,
     "streams.settle": by_a_run,
     "streams.xadd": by_a_run,
     "streams.xautoclaim": while_a_run_goes_on,
