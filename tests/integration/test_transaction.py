@@ -167,7 +167,7 @@ async def test_a_cancelled_body_leaves_nothing_and_a_usable_connection(
 async def test_a_rollback_that_does_not_end_gives_the_connection_up(
     connection: asyncpg.Connection, stored: Stored, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("perdure_store.transaction.ROLLBACK_TIMEOUT", 0.000001)
+    monkeypatch.setattr("perdure_store.transaction.ROLLBACK_TIMEOUT", 0.0)
 
     with pytest.raises(LookupError):
         await store(connection, "a", [], LookupError)

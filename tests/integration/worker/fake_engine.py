@@ -24,7 +24,7 @@ from perdure_worker.config import WorkerConfig
 from perdure_worker.worker import Worker
 from redis.asyncio import Redis
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 LONG_LEASE_MS = 10_000
 SHORT_LEASE_MS = 1_600
 """Renewed after half a second, and above the margin under which a step is not begun."""
