@@ -18,6 +18,10 @@ Act = Callable[[Driver, UUID], Awaitable[None]]
 
 NODES: Nodes = {"a": {"task": {"handler": "x"}}}
 WAIT: Nodes = {"a": {"wait": "1s", "result": "${input}"}}
+CATCHING: Nodes = {"a": {"task": {"handler": "x"}, "on_failure": [{"output": 1}]}}
+CATCHING_WAIT: Nodes = {
+    "a": {"wait": "1s", "result": "${input.missing}", "on_failure": [{"output": 1}]}
+}
 FAILING_WAIT: Nodes = {"a": {"wait": "1s", "result": "${input.missing}"}}
 
 
@@ -87,6 +91,8 @@ CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.BACK_OFF, R, NODES, back_off),
     (Move.FAIL, R, NODES, fail),
     (Move.FAIL, W, FAILING_WAIT, end_wait),
+    (Move.CATCH, R, CATCHING, fail),
+    (Move.CATCH, W, CATCHING_WAIT, end_wait),
     (Move.RETRY, B, NODES, retry),
     (Move.END_WAIT, W, WAIT, end_wait),
     (Move.CANCEL, Q, NODES, cancel),
