@@ -76,8 +76,8 @@ helm-lint: setup $(HELM) ## Lint the chart.
 helm-render: setup $(HELM) ## Render the chart with each ci/ values file and validate the manifests offline.
 	@$(BIN)/python -m tools.render_chart --helm $(HELM)
 
-docs-check: setup ## Check that each folder has its README and each relative link its target.
-	@$(BIN)/python -m tools.lint_docs
+docs-check: setup ## Check that each folder has its README, each link its target, each setting its line.
+	@$(BIN)/python -m tools.lint_docs && $(BIN)/python -m perdure_runtime.config_reference --check
 
 .PHONY: fix proto-breaking schema
 fix: setup ## Reformat code and protos, apply ruff's safe repairs.

@@ -10,8 +10,8 @@ DECLARE
         'idle_in_transaction_session_timeout=3s', 'statement_timeout=10s', 'lock_timeout=5s',
         'tcp_user_timeout=10s'
     ];
-    -- The coordinator only looks rows up by key: a plan that is made while a table is small must not scan it
-    -- when it has grown.
+    -- These only look rows up by key or at the head of an index: a plan that is made while a table is small
+    -- must not scan it when it has grown.
     key_look_ups constant text[] := ARRAY[
         'enable_seqscan=off', 'enable_hashjoin=off', 'enable_mergejoin=off', 'jit=off'
     ];
@@ -24,7 +24,7 @@ BEGIN
         'perdure_coordinator', 'perdure_ingest', 'perdure_relay', 'perdure_timer', 'perdure_sweeper'
     ] LOOP
         wanted := time_outs;
-        IF role_name = 'perdure_coordinator' THEN
+        IF role_name IN ('perdure_coordinator', 'perdure_timer', 'perdure_sweeper') THEN
             wanted := wanted || key_look_ups;
         ELSIF role_name = 'perdure_ingest' THEN
             wanted := wanted || own_plans;

@@ -28,7 +28,8 @@ CREATE TABLE lanes (
         AND retry_max >= 0 AND retry_base_ms > 0 AND retry_factor >= 1 AND retry_cap_ms > 0
     )
 );
-INSERT INTO lanes (lane, retry_max) VALUES ('io', 5), ('slow', 1);
+INSERT INTO lanes (lane, retry_max, retry_base_ms, retry_cap_ms)
+VALUES ('io', 5, 1000, 300000), ('slow', 2, 30000, 600000);
 
 CREATE TABLE workflows (
     workflow_id  bigint      GENERATED ALWAYS AS IDENTITY,

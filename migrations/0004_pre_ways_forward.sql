@@ -58,19 +58,17 @@ CREATE TABLE timers (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.01);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE step IS NOT NULL;
 CREATE INDEX timers_by_run ON timers (run_id);
--- Internal events apart from the others; not two partial indexes, which a prepared plan could not choose from.
-CREATE INDEX timers_due ON timers (internal, org, next_try);
+-- Internal events apart from the others; not by partial indexes, which a prepared plan could not choose from.
+CREATE INDEX timers_soonest ON timers (internal, next_try);
+CREATE INDEX timers_in_turn ON timers (internal, org, next_try);
 
 -- R10: unfinished steps, and unfinished runs, that have no durable way forward. Empty in a healthy engine.
 CREATE VIEW no_way_forward AS
-SELECT s.org, s.run_id, s.step, s.status::text AS status, 'queued without an outbox row' AS missing
-  FROM steps AS s JOIN runs AS r USING (run_id)
- WHERE s.status = 'queued' AND r.status = 'running'
-   AND NOT EXISTS (SELECT FROM outbox AS o WHERE o.run_id = s.run_id AND o.step = s.step)
-UNION ALL
-SELECT s.org, s.run_id, s.step, s.status::text, 'blocked for a cause that does not stand'
-  FROM steps AS s JOIN runs AS r USING (run_id) JOIN outbox AS o ON o.run_id = s.run_id AND o.step = s.step
- WHERE s.status = 'queued' AND r.status = 'running' AND o.state = 'blocked'
+SELECT s.org, s.run_id, s.step, s.status::text AS status,
+       CASE WHEN o.state IS NULL THEN 'queued without an outbox row' ELSE 'blocked for a cause that does not stand' END
+           AS missing
+  FROM steps AS s JOIN runs AS r USING (run_id) LEFT JOIN outbox AS o ON o.run_id = s.run_id AND o.step = s.step
+ WHERE s.status = 'queued' AND r.status = 'running' AND (o.state IS NULL OR o.state = 'blocked')
 UNION ALL
 SELECT s.org, s.run_id, s.step, s.status::text, 'running under a lease that ended long ago'
   FROM steps AS s JOIN runs AS r USING (run_id) JOIN lanes AS l ON l.lane = s.lane

@@ -1,4 +1,4 @@
--- The whole schema, generated from a migrated database by `make schema`; edit the migrations instead.
+-- The whole schema, generated from a migrated database by `make schema`; edit the migrations.
 -- Roles are made by 0001_pre_roles.sql, partitions by ensure_month.
 
 SET check_function_bodies = off;
@@ -334,8 +334,9 @@ CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::ou
 CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE (state = 'ready'::outbox_state);
 CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE (state = 'sent'::outbox_state);
 CREATE INDEX timers_by_run ON timers (run_id);
-CREATE INDEX timers_due ON timers (internal, org, next_try);
+CREATE INDEX timers_in_turn ON timers (internal, org, next_try);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (step IS NOT NULL);
+CREATE INDEX timers_soonest ON timers (internal, next_try);
 
 -- ---- Views
 
@@ -344,22 +345,14 @@ CREATE VIEW no_way_forward AS
     s.run_id,
     s.step,
     s.status::text AS status,
-    'queued without an outbox row'::text AS missing
+        CASE
+            WHEN o.state IS NULL THEN 'queued without an outbox row'::text
+            ELSE 'blocked for a cause that does not stand'::text
+        END AS missing
    FROM steps s
      JOIN runs r USING (run_id)
-  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
-           FROM outbox o
-          WHERE o.run_id = s.run_id AND o.step = s.step))
-UNION ALL
- SELECT s.org,
-    s.run_id,
-    s.step,
-    s.status::text AS status,
-    'blocked for a cause that does not stand'::text AS missing
-   FROM steps s
-     JOIN runs r USING (run_id)
-     JOIN outbox o ON o.run_id = s.run_id AND o.step = s.step
-  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND o.state = 'blocked'::outbox_state
+     LEFT JOIN outbox o ON o.run_id = s.run_id AND o.step = s.step
+  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND (o.state IS NULL OR o.state = 'blocked'::outbox_state)
 UNION ALL
  SELECT s.org,
     s.run_id,

@@ -1,8 +1,8 @@
 """`make bench`: steps per second on the embedded stack, chained and dispatched, with fsync on.
 
-Chained: runs of 20 steps in a row, 256 at once; after the first step of a run each next one comes with
-the report of the one before. Dispatched: runs of one step, each through outbox, relay, Valkey and
-lease. Medians of three rounds; the last line is JSON.
+Chained: runs of 20 steps in a row, 256 at once; after the first step of a run each next one comes
+with the report of the one before. Dispatched: runs of one step, each through outbox, relay, Valkey
+and lease. Medians of three rounds; the last line is JSON.
 """
 
 from __future__ import annotations

@@ -31,9 +31,11 @@ def port(request: pytest.FixtureRequest) -> Engine:
 async def engine(port: Engine) -> AsyncIterator[Engine]:
     """Each engine in turn, empty; after each test everything has a way forward (R10)."""
     yield port
-    assert not await port.no_way_forward()
-    if isinstance(port, PostgresPort):
-        await port.clear()
+    try:
+        assert not await port.no_way_forward()
+    finally:
+        if isinstance(port, PostgresPort):
+            await port.clear()
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """R12, p10: payloads go from input to step input, output and the run's output byte for byte."""
 
 import pytest
-from perdure_machine.states import RunStatus
+from perdure_machine.replies import Applied
+from perdure_machine.states import EffectStatus, RunStatus
 from perdure_testkit.engines.driver import Driver
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -64,3 +65,22 @@ async def test_p10_what_an_expression_cannot_take_is_an_error_of_that_node_alone
     state = await driver.engine.run(run)
     assert state.error is not None
     assert (state.error.node, state.error.category) == ("b", "permanent")
+
+
+@pytest.mark.parametrize("output", [b"", b"not json", b'{"x":', b'"\xff"', b"[" * 101 + b"]" * 101])
+async def test_p10_an_output_that_is_no_json_fails_its_node_and_is_kept_nowhere(
+    driver: Driver, output: bytes
+) -> None:
+    nodes = {
+        "a": {"http": {"url": "https://x.example", "method": "PUT", "effect": "provider"}},
+        "b": {"transform": "${nodes.a.output.x}", "needs": ["a"]},
+    }
+    await driver.publish(nodes)
+    run = await driver.start()
+    assert await driver.succeed(await driver.acquire(run, "a"), output) == Applied()
+    step = await driver.step(run, "a")
+    assert step.error is not None
+    assert (step.status, step.error.code, step.output) == ("failed", "OUTPUT_INVALID", None)
+    assert (await driver.engine.run(run)).status is RunStatus.FAILED
+    (effect,) = await driver.engine.effects(run)
+    assert effect.status is EffectStatus.SETTLED

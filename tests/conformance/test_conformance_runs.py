@@ -1,12 +1,12 @@
 """Runs: start keys, versions, inputs, cancel, the age limit, what a closed run still takes."""
 
 import pytest
-from perdure_machine.events import Acquire, CancelRun, ExpireRun, Release
+from perdure_machine.events import Acquire, CancelRun, ExpireRun, FireTimer, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Applied, Cancelled, Closed, Gone, Stale
 from perdure_machine.states import EffectStatus, RunStatus, StepStatus
 from perdure_runtime.errors import AlreadyExists, InvalidArgument, NotFound
-from perdure_testkit.engines.driver import Driver, lease_of, new_lease
+from perdure_testkit.engines.driver import Driver, lease_of, new_lease, success
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -229,3 +229,17 @@ async def test_events_of_a_cancelled_batch_are_answered_in_order(driver: Driver)
     )
     assert answers == [Cancelled(changed=True), Cancelled(changed=False), Gone(), Stale()]
     await driver.settle()
+
+
+async def test_a_late_report_and_the_end_of_the_other_steps_fit_in_one_batch(
+    driver: Driver,
+) -> None:
+    await driver.publish({f"t{i}": {"task": {"handler": "x"}} for i in range(3)})
+    run = await driver.start()
+    late = await driver.acquire(run, "t0")
+    await driver.submit(run, CancelRun())
+    (timer,) = await driver.engine.timers()
+    fire = FireTimer(timer.timer_id)
+    answers = await driver.engine.submit(driver.org, run, success(late), fire, fire)
+    assert answers == [Applied(), Applied(), Stale()]
+    assert await driver.statuses(run) == {"t0": "completed", "t1": "cancelled", "t2": "cancelled"}

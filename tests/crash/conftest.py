@@ -10,9 +10,10 @@ from perdure_testkit.engine import Crew, Engine
 from perdure_testkit.place import temporary_place
 from perdure_testkit.provider import Provider
 from perdure_testkit.servers import Servers
+from perdure_testkit.tours import Tours
 
 from tests.crash.matrix import armed_everywhere
-from tests.crash.stage import WORKFLOWS, Stage
+from tests.crash.stage import Stage
 
 ENGINE_NUMBER = 4
 
@@ -25,9 +26,9 @@ async def matrix_stage(servers: Servers, worker_number: int) -> AsyncIterator[St
         provider = Provider()
         await provider.start()
         async with Engine(place, Crew(env=armed_everywhere(tokens), restart=False)) as engine:
-            for document in WORKFLOWS:
-                await engine.client.publish_workflow(document)
-            yield Stage(engine, provider, tokens)
+            stage = Stage(Tours(engine, provider), tokens)
+            await stage.publish()
+            yield stage
         await provider.stop()
 
 

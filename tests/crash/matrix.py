@@ -41,6 +41,7 @@ LIBRARY_OWNERS = {
     "store.apply_migration_statement": (MIGRATION,),
     "streams.xadd": ("relay",),
     "streams.remember": ("relay",),
+    "streams.drop_orphans": ("relay",),
     "streams.xreadgroup": ("worker",),
     "streams.settle": ("worker",),
     "streams.xautoclaim": ("worker",),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import perdure
+from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_testkit.verdict import assert_nothing_left, ended
 from perdure_testkit.waiting import eventually
 
@@ -21,21 +22,20 @@ Scenario = Callable[[Stage, Entry], Awaitable[None]]
 
 async def by_a_run(stage: Stage, entry: Entry) -> None:
     """A run comes by between its start and its end."""
-    tour = stage.new_tour()
     stage.arm(entry)
-    starting = asyncio.create_task(stage.start(tour))
+    starting = asyncio.create_task(stage.tours.start())
     await stage.crash(entry)
-    await stage.completes(await starting)
+    await stage.tours.assert_completed([await starting])
 
 
 async def while_a_run_goes_on(stage: Stage, entry: Entry) -> None:
     """The owner comes by again and again without being asked; here in the middle of a run."""
-    tour = await stage.start_held_open()
+    tour = await stage.tours.start_held_open()
     stage.arm(entry)
     await stage.died(entry)
-    tour.hold.set()
+    stage.tours.let_go()
     await stage.start_again(entry.owner)
-    await stage.completes(tour)
+    await stage.tours.assert_completed([tour])
 
 
 async def by_renewing(stage: Stage, entry: Entry) -> None:
@@ -62,12 +62,12 @@ async def by_publishing(stage: Stage, entry: Entry) -> None:
 
 async def by_cancelling(stage: Stage, entry: Entry) -> None:
     """A run is cancelled in the middle of its outside call."""
-    tour = await stage.start_held_open()
+    tour = await stage.tours.start_held_open()
     stage.arm(entry)
     cancelling = asyncio.create_task(stage.client.cancel_run(tour.run_id))
     await stage.crash(entry)
     await cancelling
-    tour.hold.set()
+    stage.tours.let_go()
     run = await ended(stage.client, stage.place, tour.run_id, within=RUN_SECONDS)
     assert run.status == perdure.RunStatus.RUN_STATUS_CANCELLED
     await assert_nothing_left(stage.place)
@@ -75,7 +75,7 @@ async def by_cancelling(stage: Stage, entry: Entry) -> None:
 
 async def by_growing_too_old(stage: Stage, entry: Entry) -> None:
     """A run passes its age limit in the middle of its outside call."""
-    tour = await stage.start_held_open()
+    tour = await stage.tours.start_held_open()
     stage.arm(entry)
     await stage.place.execute(
         "UPDATE runs SET age_at = clock_timestamp() WHERE run_id = $1", UUID(tour.run_id)
@@ -83,28 +83,28 @@ async def by_growing_too_old(stage: Stage, entry: Entry) -> None:
     await stage.crash(entry)
     run = await ended(stage.client, stage.place, tour.run_id, within=RUN_SECONDS)
     assert run.status == perdure.RunStatus.RUN_STATUS_TIMED_OUT
-    tour.hold.set()
+    stage.tours.let_go()
     await assert_nothing_left(stage.place)
 
 
 async def by_starting(stage: Stage, entry: Entry) -> None:
     """The owner comes by when it starts."""
     await stage.engine.supervisor.stop(entry.owner)
-    tour = await stage.start(stage.new_tour())
+    tour = await stage.tours.start()
     stage.arm(entry)
     await stage.engine.supervisor.start(entry.owner, ready=False)
     await stage.crash(entry)
-    await stage.completes(tour)
+    await stage.tours.assert_completed([tour])
 
 
 async def by_stopping(stage: Stage, entry: Entry) -> None:
     """The owner comes by when it stops, here in the middle of a run."""
-    tour = await stage.start_held_open()
+    tour = await stage.tours.start_held_open()
     stage.arm(entry)
     await stage.stop_dies(entry)
-    tour.hold.set()
+    stage.tours.let_go()
     await stage.start_again(entry.owner)
-    await stage.completes(tour)
+    await stage.tours.assert_completed([tour])
 
 
 async def by_releasing(stage: Stage, entry: Entry) -> None:
@@ -120,7 +120,7 @@ async def by_releasing(stage: Stage, entry: Entry) -> None:
 async def by_forgetting(stage: Stage, entry: Entry) -> None:
     """Redis forgets an entry that was sent and not leased; the worker sees it only afterwards."""
     stage.engine.send_signal("worker", signal.SIGSTOP)
-    tour = await stage.start(stage.new_tour())
+    tour = await stage.tours.start()
     await eventually(lambda: _is_sent(stage, tour.run_id), what="the first step was sent")
     stage.arm(entry)
     async with stage.place.redis() as redis:
@@ -128,28 +128,41 @@ async def by_forgetting(stage: Stage, entry: Entry) -> None:
     await stage.died(entry)
     stage.engine.send_signal("worker", signal.SIGCONT)
     await stage.start_again(entry.owner)
-    await stage.completes(tour)
+    await stage.tours.assert_completed([tour])
+
+
+async def by_orphaning(stage: Stage, entry: Entry) -> None:
+    """An entry is delivered to a consumer that is then deleted, so it is pending with nobody."""
+    stage.engine.send_signal("worker", signal.SIGSTOP)
+    tour = await stage.tours.start()
+    await eventually(lambda: _is_sent(stage, tour.run_id), what="the first step was sent")
+    stage.arm(entry)
+    await _delete_consumers(stage)
+    await stage.died(entry)
+    stage.engine.send_signal("worker", signal.SIGCONT)
+    await stage.start_again(entry.owner)
+    await stage.tours.assert_completed([tour])
 
 
 async def by_a_timer_of_nothing(stage: Stage, entry: Entry) -> None:
     """A timer is due whose run does not exist."""
-    tour = await stage.start_held_open()
+    tour = await stage.tours.start_held_open()
     stage.arm(entry)
     await _set_internal_timer(stage, uuid.uuid4(), b"[]")
     await stage.crash(entry)
-    tour.hold.set()
-    await stage.completes(tour)
+    stage.tours.let_go()
+    await stage.tours.assert_completed([tour])
 
 
 async def by_a_broken_timer(stage: Stage, entry: Entry) -> None:
     """An internal event cannot be delivered: it is put off, and the run goes on beside it."""
-    tour = await stage.start_held_open()
+    tour = await stage.tours.start_held_open()
     stage.arm(entry)
     await _set_internal_timer(stage, UUID(tour.run_id), b"broken")
     await stage.crash(entry)
     await stage.place.execute("DELETE FROM timers WHERE details = 'broken'")
-    tour.hold.set()
-    await stage.completes(tour)
+    stage.tours.let_go()
+    await stage.tours.assert_completed([tour])
 
 
 async def _is_sent(stage: Stage, run_id: str) -> bool:
@@ -157,6 +170,15 @@ async def _is_sent(stage: Stage, run_id: str) -> bool:
         "SELECT FROM outbox WHERE run_id = $1 AND state = 'sent'", UUID(run_id)
     )
     return bool(rows)
+
+
+async def _delete_consumers(stage: Stage) -> None:
+    """Deliver what is in the stream to somebody, then delete whoever holds anything."""
+    stream = str(StreamName(Queue("io", "default"), 0))
+    async with stage.place.redis() as redis:
+        await redis.xreadgroup(GROUP, "somebody", {stream: ">"})
+        for consumer in await redis.xinfo_consumers(stream, GROUP):
+            await redis.xgroup_delconsumer(stream, GROUP, consumer["name"])
 
 
 async def _set_internal_timer(stage: Stage, run_id: UUID, details: bytes) -> None:
@@ -185,6 +207,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.outbox_mark_sent": by_a_run,
     "store.outbox_ready_again": by_forgetting,
     "store.release_leadership": by_stopping,
+    "streams.drop_orphans": by_orphaning,
     "streams.remember": by_forgetting,
     "streams.settle": by_a_run,
     "streams.xadd": by_a_run,

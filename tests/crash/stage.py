@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
-import itertools
 import signal
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import perdure
-from perdure_testkit.engine import Engine
 from perdure_testkit.holding import Holding
-from perdure_testkit.nemesis import age_pending_entries, lapse_leadership
+from perdure_testkit.nemesis import age_pending_entries, lapse_leadership, lapse_leases
 from perdure_testkit.place import Place
-from perdure_testkit.provider import Behaviour, Provider
+from perdure_testkit.tours import Tours
 from perdure_testkit.verdict import assert_applied_once, assert_nothing_left, ended
 
 from tests.crash.matrix import ELECTED, Entry
@@ -22,51 +18,21 @@ DEATH_SECONDS = 20.0
 RUN_SECONDS = 40.0
 LOG_LINES = 15
 
-# Two steps, a retry, a wait, an outside effect: a run comes by most points by itself.
-TOUR = """
-name: tour
-nodes:
-  first: {task: {handler: test.echo}}
-  flaky:
-    needs: [first]
-    task: {handler: test.fail, input: {times: 1}}
-    retry: {max: 3, base: 50ms}
-  pause: {needs: [flaky], wait: 50ms}
-  mail:
-    needs: [pause]
-    http: {method: POST, url: "${input.url}", body: "${input}", effect: provider}
-    retry: {max: 20, base: 50ms, cap: 200ms}
-  last: {needs: [mail], task: {handler: test.echo, input: "${nodes.mail.output.body}"}}
-"""
-HELD = """
+HELD_WORKFLOW = """
 name: held
 nodes:
   hold: {task: {handler: test.hold}}
   last: {needs: [hold], task: {handler: test.echo}}
 """
-WORKFLOWS = (TOUR, HELD)
-
-_numbers = itertools.count(1)
-
-
-@dataclass(slots=True)
-class Tour:
-    """A run of `tour`; its mail goes to `path`, held open until `hold` is set if there is one."""
-
-    path: str
-    url: str
-    run_id: str = ""
-    hold: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Stage:
-    """The engine and the provider, with what the entries do to them."""
+    """The engine of the matrix, with what the entries do to it."""
 
-    def __init__(self, engine: Engine, provider: Provider, tokens: Path) -> None:
-        self.engine = engine
-        self.provider = provider
+    def __init__(self, tours: Tours, tokens: Path) -> None:
+        self.tours = tours
+        self.engine = tours.engine
         self._tokens = tokens
-        self._holds: list[asyncio.Event] = []
 
     @property
     def place(self) -> Place:
@@ -78,24 +44,10 @@ class Stage:
         """The engine's client."""
         return self.engine.client
 
-    def new_tour(self) -> Tour:
-        """Return a tour that is not started yet, with a path of its own at the provider."""
-        path = f"/mail/{next(_numbers)}"
-        return Tour(path, self.provider.url(path))
-
-    async def start(self, tour: Tour) -> Tour:
-        """Start a tour."""
-        tour.run_id = (await self.client.start_run("tour", {"url": tour.url})).run_id
-        return tour
-
-    async def start_held_open(self) -> Tour:
-        """Start a tour and return when its mail's call is open; `tour.hold` lets it be answered."""
-        tour = self.new_tour()
-        self._holds.append(tour.hold)
-        self.provider.script(tour.path, Behaviour(hold=tour.hold))
-        await self.start(tour)
-        await self.provider.wait_called(tour.path)
-        return tour
+    async def publish(self) -> None:
+        """Publish the workflows; to be called once."""
+        await self.tours.publish()
+        await self.client.publish_workflow(HELD_WORKFLOW)
 
     async def start_holding(self) -> tuple[str, Holding]:
         """Start a run of `held` and return it when its step runs."""
@@ -131,19 +83,14 @@ class Stage:
             await lapse_leadership(self.place, owner)
         if owner == "worker":
             await age_pending_entries(self.place)
-        await self.engine.supervisor.start(owner)
+            await lapse_leases(self.place)
+        # What needs it waits for it; what does not need it need not wait.
+        await self.engine.supervisor.start(owner, ready=False)
 
     async def crash(self, entry: Entry) -> None:
         """See the owner die and start it again."""
         await self.died(entry)
         await self.start_again(entry.owner)
-
-    async def completes(self, tour: Tour) -> None:
-        """See a tour completed, its mail sent under one key, and nothing left behind."""
-        await self.ends(tour.run_id)
-        (key,) = self.provider.keys_of(tour.path)
-        assert key
-        assert self.provider.times_worked(key) == 1
 
     async def ends(self, run_id: str) -> None:
         """See a run completed with one result for each step, and nothing left behind."""
@@ -156,8 +103,7 @@ class Stage:
         """Let everything run again, whatever an entry that failed has left."""
         for token in self._tokens.iterdir():
             token.unlink()
-        while self._holds:
-            self._holds.pop().set()
+        self.tours.let_go()
         for name in self.engine.supervisor.names:
             if self.engine.supervisor.pid(name) is None:
                 await self.start_again(name)

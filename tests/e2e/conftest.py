@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest_asyncio
-from perdure_stack.services import process_names
+from perdure_stack.services import SERVICES, process_names
 from perdure_testkit.engine import Crew, Engine
+from perdure_testkit.otlp import Collector, running_collector
 from perdure_testkit.place import temporary_place
 from perdure_testkit.provider import Provider
 from perdure_testkit.servers import Servers
@@ -17,20 +18,32 @@ from tests.e2e.scene import Scene
 ENGINE_NUMBER = 0
 SLOW_WORKER = "worker-3"
 
-CREW = Crew(
-    names=process_names(3),
-    env={SLOW_WORKER: {"PERDURE_WORKER_QUEUES": "slow:shared,slow:default"}},
-)
+EXPORT_DELAY_MS = "200"
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def shared_scene(servers: Servers, worker_number: int) -> AsyncIterator[Scene]:
+async def collector() -> AsyncIterator[Collector]:
+    """Where every process of the engine sends its spans."""
+    async with running_collector() as collector:
+        yield collector
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def shared_scene(
+    servers: Servers, worker_number: int, collector: Collector
+) -> AsyncIterator[Scene]:
     async with temporary_place(servers, ENGINE_NUMBER + worker_number) as place:
         provider = Provider()
         await provider.start()
-        async with Engine(place, CREW) as engine:
+        async with Engine(place, _crew(collector.endpoint)) as engine:
             yield Scene(engine, provider)
         await provider.stop()
+
+
+def _crew(endpoint: str) -> Crew:
+    traced = {"PERDURE_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": EXPORT_DELAY_MS}
+    slow = {"PERDURE_WORKER_QUEUES": "slow:shared,slow:default"}
+    return Crew(process_names(3), {**dict.fromkeys(SERVICES, traced), SLOW_WORKER: slow})
 
 
 @pytest_asyncio.fixture(loop_scope="session")

@@ -41,7 +41,7 @@ async def test_a_running_step_hears_of_the_cancel_within_a_renewal_f034(scene: S
 
 async def test_a_cancel_in_backoff_drops_the_retry_f031_f032(scene: Scene) -> None:
     path = scene.new_path()
-    scene.provider.script(path, *[Behaviour(works=False, status=503)] * 5)
+    scene.provider.script(path, *[Behaviour(works=False, status=429)] * 5)
     nodes = {
         "call": {
             "http": {"method": "POST", "url": scene.provider.url(path), "effect": "provider"},

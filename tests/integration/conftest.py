@@ -28,8 +28,14 @@ def process() -> Process:
 
 
 @pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every call be answered when all is done, however slow the machine."""
+    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 20.0)
+
+
+@pytest.fixture
 async def serve(
-    database: Database, process: Process
+    database: Database, process: Process, patient: None
 ) -> AsyncIterator[Callable[..., Awaitable[tuple[Service, str]]]]:
     """Starts coordinators as their role; returns each with its address."""
     started: list[Service] = []
@@ -45,12 +51,6 @@ async def serve(
     yield start
     for service in started:
         await service.stop()
-
-
-@pytest.fixture
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let every call be answered when all is done, however slow the machine."""
-    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 20.0)
 
 
 @pytest.fixture

@@ -8,5 +8,8 @@ import uuid
 
 
 def process_name() -> str:
-    """Return host, process id and a random part, so that no other process ever has the name."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
+    """Return host, process id and a random part, so that no other process ever has the name.
+
+    At most 160 characters.
+    """
+    return f"{socket.gethostname()[:128]}:{os.getpid()}:{uuid.uuid4().hex[:8]}"

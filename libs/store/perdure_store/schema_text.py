@@ -11,7 +11,7 @@ import asyncpg
 from perdure_store.sql import sql
 
 HEADING = """\
--- The whole schema, generated from a migrated database by `make schema`; edit the migrations instead.
+-- The whole schema, generated from a migrated database by `make schema`; edit the migrations.
 -- Roles are made by 0001_pre_roles.sql, partitions by ensure_month.
 
 SET check_function_bodies = off;

@@ -54,6 +54,11 @@ class Stuck:
     missing: str
 
 
+async def database_time(connection: Connection) -> float:
+    """Return the database's time in seconds since 1970."""
+    return float(await connection.fetchval(sql("clock.now_ms"))) / 1000
+
+
 async def expired_leases(
     connection: Connection, after: ExpiredLease | None, *, limit: int, well_for: float
 ) -> list[ExpiredLease]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+import asyncpg
 from perdure_runtime import fail_points
 
 from perdure_store.pool import Connection
@@ -40,21 +41,36 @@ class NearTimer:
     late: float
 
 
-async def near_timers(
+async def soonest_timers(
+    connection: Connection, *, internal: bool, horizon: float, limit: int
+) -> list[NearTimer]:
+    """Return the `limit` timers that are due first, of those due within `horizon` seconds.
+
+    `internal` picks events that runs sent themselves instead of ordinary timers.
+    """
+    rows = await connection.fetch(sql("timers.soonest"), internal, horizon, limit)
+    return list(map(_near_timer, rows))
+
+
+async def timers_in_turn(
     connection: Connection,
     *,
     internal: bool,
-    after_org: str,
     horizon: float,
+    after_org: str,
     orgs: int,
     per_org: int,
 ) -> list[NearTimer]:
     """Return what is due within `horizon` seconds, fairly over orgs.
 
-    At most `orgs` orgs, in the order of their names after `after_org`, give their soonest `per_org`
-    timers each; `internal` picks events that runs sent themselves instead of ordinary timers.
+    At most `orgs` orgs, in the database's order of their names after `after_org`, give their
+    soonest `per_org` timers each. It looks at every org that has timers, due or not.
     """
-    rows = await connection.fetch(sql("timers.near"), internal, after_org, horizon, orgs, per_org)
-    return [
-        NearTimer(r["timer_id"], r["org"], r["run_id"], r["remaining"], r["late"]) for r in rows
-    ]
+    rows = await connection.fetch(
+        sql("timers.in_turn"), internal, horizon, after_org, orgs, per_org
+    )
+    return list(map(_near_timer, rows))
+
+
+def _near_timer(row: asyncpg.Record) -> NearTimer:
+    return NearTimer(row["timer_id"], row["org"], row["run_id"], row["remaining"], row["late"])

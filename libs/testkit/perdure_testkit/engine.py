@@ -16,7 +16,12 @@ from typing import Self
 
 import perdure
 from perdure_stack.ports import free_ports
-from perdure_stack.services import SERVICES, Backends, ServicePorts, service_specs
+from perdure_stack.services import (
+    SERVICES,
+    Backends,
+    ServicePorts,
+    service_specs,
+)
 from perdure_stack.supervisor import Supervisor
 
 from perdure_testkit import step_handlers
@@ -64,7 +69,10 @@ class Crew:
 
 
 class Engine:
-    """An async context manager that starts the crew and stops it; use it from one event loop."""
+    """An async context manager that starts the crew and stops it; use it from one event loop.
+
+    Several may work in one place, each with a coordinator of its own that its processes call.
+    """
 
     def __init__(self, place: Place, crew: Crew | None = None) -> None:
         self.place = place

@@ -1,7 +1,7 @@
 """Faults, and the passing of time that would follow them, for engines of tests.
 
-A test that waited until Redis calls an entry idle, or until a dead leader's lease has run out,
-would wait ten seconds for nothing it can learn; these let that time have passed.
+A test that waited until Redis calls an entry idle, or until the lease of somebody dead has run out,
+would wait seconds for nothing it can learn; these let that time have passed.
 """
 
 from __future__ import annotations
@@ -16,14 +16,22 @@ from perdure_testkit.place import Place
 LONG_IDLE_MS = 24 * 3600 * 1000
 PAGE = 1000
 
-_LAPSE = """
+_LAPSE_LEADERSHIP = """
 UPDATE leaders SET expires_at = clock_timestamp() WHERE split_part(duty, ':', 1) = $1
+"""
+_LAPSE_LEASES = """
+UPDATE steps SET lease_expires_at = clock_timestamp() WHERE status = 'running'
 """
 
 
 async def lapse_leadership(place: Place, service: str) -> None:
     """Let the duties of a service's dead process be free for another."""
-    await place.execute(_LAPSE, service)
+    await place.execute(_LAPSE_LEADERSHIP, service)
+
+
+async def lapse_leases(place: Place) -> None:
+    """Let the leases of all running steps have run out; for when every worker is dead."""
+    await place.execute(_LAPSE_LEASES)
 
 
 async def age_pending_entries(place: Place) -> None:

@@ -30,10 +30,10 @@ async def in_time(
     tasks = [asyncio.create_task(wait) for wait in waits]
     if not tasks:
         return []
-    await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
-    answers = [_answer(task) for task in tasks]
     for task in tasks:
         task.add_done_callback(_forget)
+    await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+    answers = [_answer(task) for task in tasks]
     if isinstance(answers[0], Unavailable) and all(isinstance(a, Unavailable) for a in answers):
         raise answers[0]
     return answers
@@ -52,7 +52,7 @@ def _answer(task: asyncio.Task[Reply]) -> Reply | PerdureError | None:
 
 def _forget(task: asyncio.Task[Reply]) -> None:
     if not task.cancelled():
-        task.exception()  # a late item's failure is told to nobody: it will be sent again
+        task.exception()  # of a late item it is told to nobody: that will be sent again
 
 
 def item_status(answer: Reply | PerdureError | None) -> ItemStatus.ValueType:

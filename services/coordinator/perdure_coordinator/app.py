@@ -32,7 +32,6 @@ from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.handlers.fire_timers import PutOffs
 from perdure_coordinator.servicers import Control, Coordinator
-from perdure_coordinator.starting import start_together
 from perdure_coordinator.wakeups import WakeUps
 
 HOT = "perdure.internal.v1.CoordinatorService"
@@ -79,9 +78,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     starter = Starter(catalogue, run_ids, retention=retention, committed=wake_ups.committed)
     committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
-    starts = Batcher[StartRequest, StartOutcome](
-        partial(start_together, starter, starting), MAX_STARTS
-    )
+    starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
     # Of their own, so that runs that somebody else holds cannot make leases run out.
     renewing = HeldConnection(config.database_url, application_name="perdure-coordinator-renewals")
     renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
@@ -106,6 +103,12 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     )
     closing = Closing(spare, starting, renewing)
     return Group([closing, wake_ups, lanes, put_offs, committers, starts, renewals, server])
+
+
+async def _start(
+    starter: Starter, held: HeldConnection, batch: list[StartRequest]
+) -> list[StartOutcome]:
+    return await starter.start(await held.get(), batch)
 
 
 async def _renew(

@@ -8,6 +8,7 @@ that it delays nobody else (protocol p1, step 2).
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,8 +20,9 @@ import asyncpg
 from perdure_machine.events import Event, ExpireLease
 from perdure_machine.replies import Reply, Stale
 from perdure_runtime.batching import Batcher
-from perdure_runtime.errors import Aborted, PerdureError, Reason, Unavailable
+from perdure_runtime.errors import Aborted, Internal, PerdureError, Reason, Unavailable
 from perdure_runtime.lifecycle import Component
+from perdure_runtime.logs import log_failure
 from perdure_runtime.metrics import SIZE_BUCKETS, counter, histogram
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import Answers, OrgEvent, RunEvents, Skipped
@@ -28,16 +30,19 @@ from perdure_store.apply.write import GuardFailed
 from perdure_store.held import HeldConnection
 from perdure_store.pool import Connection, acquire
 
-from perdure_coordinator.refusals import refusal
-
 MAX_BATCH = 256
 """Events that one transaction takes at most."""
+
+RESERVED = 2
+"""Spare connections that runs held elsewhere leave to others."""
 
 BATCH_EVENTS = histogram(
     "coordinator_batch_events", "Events in one transaction.", buckets=SIZE_BUCKETS
 )
 SKIPPED_RUNS = counter("coordinator_skipped_runs_total", "Runs that left a batch, held elsewhere.")
 SPLIT_BATCHES = counter("coordinator_split_batches_total", "Batches that failed and were split.")
+
+_logger = logging.getLogger(__name__)
 
 Answer = Reply | PerdureError
 
@@ -81,6 +86,7 @@ class Committers(Component):
         ]
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
+        self._room = asyncio.Semaphore(max(1, spare.get_max_size() - RESERVED))
 
     async def on_start(self) -> None:
         """Take events from now on."""
@@ -127,10 +133,10 @@ class Committers(Component):
             return await self._applier.apply(connection, groups, wait=wait)
         except Unavailable:
             raise
-        except Exception as error:  # noqa: BLE001 - told to the sender by refusal
+        except Exception as error:  # noqa: BLE001 - told to the sender by _refusal
             smaller = _split(groups)
             if not smaller:
-                return [(_refused(error, groups[0].events[0].event),)]
+                return [(_refusal(error, groups[0].events[0].event),)]
             SPLIT_BATCHES.inc()
             parts = [(await self._apply(connection, [part], wait=wait))[0] for part in smaller]
             return parts if len(groups) > 1 else [_joined(parts)]
@@ -146,7 +152,7 @@ class Committers(Component):
         # Repeats of what a run is late with take turns, so that it holds one connection at most.
         turn = self._turns.setdefault(group.run_id, asyncio.Lock())
         try:
-            async with turn, acquire(self._spare) as connection:
+            async with turn, self._room, acquire(self._spare) as connection:
                 (outcome,) = await self._apply(connection, [group], wait=True)
         except PerdureError as error:
             return tuple(error for _ in group.events)
@@ -193,7 +199,11 @@ def _held_elsewhere() -> Aborted:
     return Aborted("the run is being changed elsewhere", reason=Reason.RETRY)
 
 
-def _refused(error: Exception, event: Event) -> Answer:
+def _refusal(error: Exception, event: Event) -> Answer:
+    """Return what the sender of a single failed event is told."""
     if isinstance(error, GuardFailed) and isinstance(event, ExpireLease):
         return Stale()  # the lease was renewed in between (R6)
-    return refusal(error, "event")
+    if isinstance(error, PerdureError):
+        return error
+    log_failure(_logger, "event.failed", error)
+    return Internal("the event could not be applied", reason=Reason.INTERNAL)

@@ -86,7 +86,7 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.ExpireLeasesRequest, context: Context
     ) -> hot.ExpireLeasesResponse:
         """See `handlers/expire_leases.py`."""
-        return await expire_leases(self._committers, request)
+        return await expire_leases(self._committers, self._renewals, request)
 
     async def ExpireRuns(
         self, request: hot.ExpireRunsRequest, context: Context

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from perdure_machine.changes import Changes
 from perdure_runtime import fail_points
-from perdure_runtime.clock import Clock
+from perdure_runtime.clock import Clock, SystemClock
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Component, finish
 from perdure_runtime.logs import log_failure
@@ -34,10 +34,10 @@ _logger = logging.getLogger(__name__)
 class WakeUps(Component):
     """Tells relay, timer and watchers that there is something new, at most once per round trip."""
 
-    def __init__(self, direct_url: str, clock: Clock) -> None:
+    def __init__(self, direct_url: str, clock: Clock | None = None) -> None:
         super().__init__()
         self._held = HeldConnection(direct_url, application_name="perdure-coordinator-wakeups")
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._channels: set[str] = set()
         self._something = asyncio.Event()
         self._task: asyncio.Task[None] | None = None

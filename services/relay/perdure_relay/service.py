@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
-import socket
-import uuid
 from collections.abc import Awaitable, Callable
 
 import asyncpg
 from perdure_runtime.backoff import Backoff
 from perdure_runtime.election import ElectionSettings
+from perdure_runtime.identity import process_name
 from perdure_runtime.lifecycle import Component, Group
 from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.ops import OpsServer
@@ -115,7 +113,7 @@ def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
     parts = make_parts(
         pool,
         client,
-        holder(),
+        process_name(),
         DispatchSettings(config.buffer_entries, config.orgs_per_pass),
         on_gain=lambda: dispatching.wake(),
         election=ElectionSettings(ttl=ttl, renew_every=ttl * 0.3, margin=ttl * 0.1),
@@ -142,11 +140,6 @@ def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
 
 def _loop(name: str, run_once: Callable[[], Awaitable[Pass]], interval: float) -> Loop:
     return Loop(name, run_once, LoopSettings(interval, backoff=BACKOFF))
-
-
-def holder() -> str:
-    """A name under which no other process ever stands for election."""
-    return f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
 async def build(config: RelayConfig, process: Process) -> RelayService:

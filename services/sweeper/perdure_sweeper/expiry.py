@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
@@ -27,13 +28,21 @@ from perdure_runtime.election import Leadership
 from perdure_runtime.loop import Pass
 from perdure_runtime.rpc.client import RpcClient
 from perdure_store.pool import Connection, acquire
-from perdure_store.sweeps import ExpiredLease, OldRun, expired_leases, old_runs
+from perdure_store.sweeps import (
+    ExpiredLease,
+    OldRun,
+    database_time,
+    expired_leases,
+    old_runs,
+)
 
 EXPIRE_LEASES = fail_points.declare("sweeper.expire_leases")
 EXPIRE_RUNS = fail_points.declare("sweeper.expire_runs")
 
 CALL_SECONDS = 5.0
 PAGE = 500
+MAX_JUMP_SECONDS = 5.0
+"""More than two clocks part in a second, less than a lease."""
 
 Found = TypeVar("Found")
 
@@ -44,9 +53,10 @@ Find = Callable[[Connection, Found | None], Awaitable[list[Found]]]
 class Expiry:
     """Takes away what ran out, while this process leads.
 
-    After a time in which holders could not renew (this process began or failed, the database or the
-    coordinator was away) nothing is taken for one lease length, so that an outage charges no losses
-    to innocents. Each pass calls the coordinator, also with nothing, to know that it is there.
+    After a time in which holders could not renew, nothing is taken for one lease length, so that an
+    outage charges no losses to innocents. Such was the time before this process began, before a
+    pass failed (the database was away, or the coordinator could not have renewed), and before the
+    database's clock ran ahead of this machine's: all stood still then, or the clock was set.
     """
 
     def __init__(
@@ -58,6 +68,7 @@ class Expiry:
         self._leadership = leadership
         self._clock = clock
         self._well_since: float | None = None
+        self._ahead = math.inf  # database time minus this clock, in seconds, at the last pass
 
     async def run_once(self) -> Pass:
         """Look at every lease and run whose time is over, page by page."""
@@ -65,14 +76,21 @@ class Expiry:
         if not self._leadership.is_leader:
             return Pass()
         now = self._clock.monotonic()
-        well_since = now if well_since is None else well_since
+        if await self._clock_jumped(now) or well_since is None:
+            well_since = now
         expired = await self._expire_leases(now - well_since)
         old = await self._expire_runs()
         self._well_since = well_since
         return Pass({"expired_leases": expired, "old_runs": old})
 
+    async def _clock_jumped(self, now: float) -> bool:
+        async with acquire(self._pool) as connection:
+            ahead = await database_time(connection) - now
+        jumped, self._ahead = ahead - self._ahead > MAX_JUMP_SECONDS, ahead
+        return jumped
+
     async def _expire_leases(self, well_for: float) -> int:
-        applied = await self._send_leases([])
+        applied = await self._send_leases([])  # answered only where leases could be renewed
         async for page in self._pages(partial(expired_leases, limit=PAGE, well_for=well_for)):
             applied += await self._send_leases(page)
         return applied

@@ -18,14 +18,14 @@ from perdure_runtime.election import Leadership
 from perdure_runtime.loop import Pass
 from perdure_runtime.metrics import gauge, histogram
 from perdure_runtime.rpc.client import RpcClient
-from perdure_store.pool import acquire
-from perdure_store.timers import NearTimer, near_timers
+from perdure_store.pool import Connection, acquire
+from perdure_store.timers import NearTimer, soonest_timers, timers_in_turn
 
 from perdure_timer.cursor import (
     FIRST,
     ORGS_A_PASS,
+    TIMERS_A_PASS,
     TIMERS_AN_ORG,
-    is_full,
     next_cursor,
     soonest,
 )
@@ -69,32 +69,39 @@ class Delivery:
         self._cursor = FIRST
 
     async def run_once(self) -> Pass:
-        """Deliver what is due now, at most 20 orgs and 50 timers of each."""
+        """Deliver what is due now; if that is more than a pass takes, orgs have their turns."""
         if not self._leadership.is_leader:
             self._cursor = FIRST
             self._observe([])
             return Pass()
-        picked = await self._pick()
+        async with acquire(self._pool) as connection:
+            picked, is_full = await self._pick(connection)
         due = [timer for timer in picked if timer.remaining <= 0]
         self._observe(due)
-        full = is_full(due, self._cursor)
-        self._cursor = next_cursor(picked)
         applied = await self._send(due) if due else 0
         pause = soonest(picked)
         if pause is not None:
             self._wake_in(pause)
-        return Pass({"due": len(due), "applied": applied}, more=full and applied > 0)
+        return Pass({"due": len(due), "applied": applied}, more=is_full and applied > 0)
 
-    async def _pick(self) -> list[NearTimer]:
-        async with acquire(self._pool) as connection:
-            return await near_timers(
-                connection,
-                internal=self._internal,
-                after_org=self._cursor,
-                horizon=self._horizon,
-                orgs=ORGS_A_PASS,
-                per_org=TIMERS_AN_ORG,
-            )
+    async def _pick(self, connection: Connection) -> tuple[list[NearTimer], bool]:
+        """Return what is near, and whether that is only a part of it."""
+        first = await soonest_timers(
+            connection, internal=self._internal, horizon=self._horizon, limit=TIMERS_A_PASS + 1
+        )
+        if len(first) <= TIMERS_A_PASS:
+            self._cursor = FIRST
+            return first, False
+        picked = await timers_in_turn(
+            connection,
+            internal=self._internal,
+            horizon=self._horizon,
+            after_org=self._cursor,
+            orgs=ORGS_A_PASS,
+            per_org=TIMERS_AN_ORG,
+        )
+        self._cursor = next_cursor(picked)
+        return picked, True
 
     def _observe(self, due: Sequence[NearTimer]) -> None:
         kind = str(self._internal).lower()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import secrets
-import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure_runtime.config import setting
 from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig
 from perdure_runtime.errors import FieldViolation
+from perdure_runtime.identity import process_name
 from perdure_streams.names import Queue
 
 from perdure_worker.outcome import MAX_OUTPUT_BYTES
@@ -98,5 +96,4 @@ class WorkerConfig(ServiceConfig, RedisConfig):
 
 def make_name(config: WorkerConfig) -> str:
     """Return the worker's name, a new one if the config gives none."""
-    made = f"{socket.gethostname()[:128]}:{os.getpid()}:{secrets.token_hex(4)}"
-    return config.name or made
+    return config.name or process_name()

@@ -43,7 +43,7 @@ async def test_a_batch_of_runs_on_other_definitions_is_written_at_once(
 ) -> None:
     other = Driver(port)
     await driver.publish(JOIN)
-    await other.publish({"p": {"http": {"url": "https://x.example", "method": "PUT"}}})
+    await other.publish({"p": {"http": {"url": "https://x.example", "method": "GET"}}})
     first, second = await driver.start(b'{"n": 1}'), await other.start()
     third = await driver.start(b'{"n": 2}')
     tries = [(await driver.acquire(first, "a")), await other.acquire(second, "p")]

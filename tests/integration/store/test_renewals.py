@@ -35,17 +35,17 @@ async def test_r7_a_renewal_gives_the_length_of_the_lane_from_the_databases_now(
     assert answer.renewal is Renewal.RENEWED
     assert (expiry - before).total_seconds() >= 45
     assert (expiry - after).total_seconds() <= 45
-    assert answer.lease_left == pytest.approx(45, abs=1)
+    assert answer.lease_left == pytest.approx(45, abs=5)
 
 
-@pytest.mark.parametrize("timeout", [3, 20])
+@pytest.mark.parametrize("timeout", [8, 20])
 async def test_a_renewal_ends_with_the_timeout_of_the_try(
     driver: Driver, port: PostgresPort, timeout: int
 ) -> None:
     lease = await take(driver, {"a": {"task": {"handler": "x"}, "timeout": f"{timeout}s"}})
     for _ in range(2):
         (answer,) = await renew(port, lease)
-        assert answer.lease_left == pytest.approx(timeout, abs=1)
+        assert answer.lease_left == pytest.approx(timeout, abs=5)
     row = await port.admin.fetchrow("SELECT lease_expires_at, try_expires_at FROM steps")
     assert row is not None
     assert row["lease_expires_at"] == row["try_expires_at"]

@@ -1,10 +1,11 @@
 """Starts of one key at the same moment, in one batch, in other orders, and with a lost answer."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 from perdure_machine.events import CancelRun
-from perdure_runtime.errors import AlreadyExists, InvalidArgument, NotFound
+from perdure_runtime.errors import AlreadyExists, Internal, InvalidArgument, NotFound
 from perdure_runtime.fail_points import FailPointHit, Pause, Raise, arm
 from perdure_store.apply.batch import OrgEvent, RunEvents
 from perdure_store.apply.starter import StartAnswer, StartRequest
@@ -123,6 +124,17 @@ async def test_a_start_that_is_refused_hinders_no_other_of_its_batch(
     wrong = request(driver, "k", b'{"n": "x"}')
     outcomes = await port.starter.start(port.coordinator, [unknown, wrong, request(driver, "k")])
     assert [type(outcome) for outcome in outcomes] == [NotFound, InvalidArgument, StartAnswer]
+    assert await counts(port) == (1, 1, 1)
+
+
+async def test_p1_a_start_that_the_database_refuses_hinders_no_other_of_its_batch(
+    driver: Driver, port: PostgresPort
+) -> None:
+    too_long = request(driver, "k" * 201)
+    too_urgent = replace(request(driver, None), priority=10**6)
+    fine = request(driver, "k")
+    outcomes = await port.starter.start(port.coordinator, [too_long, too_urgent, fine])
+    assert [type(outcome) for outcome in outcomes] == [InvalidArgument, Internal, StartAnswer]
     assert await counts(port) == (1, 1, 1)
 
 

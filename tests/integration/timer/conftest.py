@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -16,7 +17,6 @@ from perdure_testkit.database import Database
 from perdure_timer.delivery import Delivery
 
 WAIT = "name: waits\nnodes: {a: {wait: 1h}}"
-HORIZON = 0.05
 
 
 class Timers:
@@ -48,11 +48,28 @@ class Timers:
             list(runs),
         )
 
+    async def backlog(self, run: UUID, count: int, *, ago: float = 86_400.0) -> None:
+        """Let so many more timers of a run be due; delivered, they find nobody who waits."""
+        await self.rows.execute(
+            "INSERT INTO timers (org, run_id, step, kind, due_at, next_try)"
+            " SELECT org, run_id, 1 + number, 'wait', clock_timestamp() - $2 * interval '1 s',"
+            " clock_timestamp() - $2 * interval '1 s'"
+            " FROM runs, generate_series(1, $3::integer) AS number WHERE run_id = $1",
+            run,
+            ago,
+            count,
+        )
+
     async def break_run(self, *runs: UUID) -> None:
         """Make every event of runs fail: their workflow cannot be read."""
         await self.rows.execute(
             "UPDATE runs SET workflow_id = 0 WHERE run_id = ANY ($1::uuid[])", list(runs)
         )
+
+    async def now(self) -> datetime:
+        """The database's time."""
+        instant: datetime = await self.rows.fetchval("SELECT clock_timestamp()")
+        return instant
 
     async def left(self, *, org: str | None = None) -> int:
         """Timers that are not delivered yet."""
@@ -89,10 +106,13 @@ async def delivery(
     pool = await database.open_pool("timer")
 
     async def make(
-        *, internal: bool = False, wake_in: Callable[[float], Any] = lambda _: None
+        *,
+        internal: bool = False,
+        horizon: float = 0.05,
+        wake_in: Callable[[float], Any] = lambda _: None,
     ) -> Delivery:
         return Delivery(
-            pool, client, leadership, internal=internal, horizon=HORIZON, wake_in=wake_in
+            pool, client, leadership, internal=internal, horizon=horizon, wake_in=wake_in
         )
 
     yield make

@@ -97,7 +97,7 @@ async def test_p7_internal_events_and_near_timers_wake_the_timer(
     await calls.cancel(run)
     await calls.start("short")
 
-    await eventually(lambda: _none_left(timers), within=SLOW / 2, what="delivery on a wake-up")
+    await eventually(lambda: _none_left(timers), within=0.8 * SLOW, what="delivery on a wake-up")
 
 
 async def _none_left(timers: Any) -> bool:

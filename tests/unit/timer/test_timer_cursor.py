@@ -2,9 +2,8 @@
 
 from uuid import UUID
 
-import pytest
 from perdure_store.timers import NearTimer
-from perdure_timer.cursor import FIRST, ORGS_A_PASS, TIMERS_AN_ORG, is_full, next_cursor, soonest
+from perdure_timer.cursor import FIRST, ORGS_A_PASS, next_cursor, soonest
 
 RUN = UUID(int=1)
 
@@ -29,23 +28,6 @@ def test_f071_the_last_org_is_the_databases_last_whatever_the_collation() -> Non
 def test_a_short_pass_begins_again_at_the_front() -> None:
     assert next_cursor(FULL[:-1]) == FIRST
     assert next_cursor([]) == FIRST
-
-
-@pytest.mark.parametrize(
-    ("picked", "cursor", "more"),
-    [
-        ([], FIRST, False),
-        (timers("a"), FIRST, False),
-        (timers("a"), "0", True),
-        (FULL, FIRST, True),
-        (timers(*["a"] * TIMERS_AN_ORG), FIRST, True),
-        (timers(*["a"] * (TIMERS_AN_ORG - 1), "b"), FIRST, False),
-    ],
-)
-def test_more_may_be_due_after_a_full_pass_and_at_the_front(
-    picked: list[NearTimer], cursor: str, more: bool
-) -> None:
-    assert is_full(picked, cursor) is more
 
 
 def test_the_next_pass_comes_when_the_soonest_is_due() -> None:

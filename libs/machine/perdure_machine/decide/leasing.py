@@ -13,6 +13,7 @@ from perdure_machine.decide.effects import (
     give_back_effect,
     lose_effect,
     may_repeat,
+    settle_effect,
 )
 from perdure_machine.decide.failing import fail_try
 from perdure_machine.decide.stopping import end_cancelled
@@ -20,7 +21,7 @@ from perdure_machine.definition.model import Task
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Applied, Gone, Granted, Reply, Stale
-from perdure_machine.states import AttemptOutcome, StepStatus
+from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import EffectState, NodeError, StepState
 
@@ -62,6 +63,13 @@ def hand_out(draft: Draft, step: StepState, lease_id: UUID, worker: str) -> Gran
     draft.put_step(PutStep(taken, lease_for=lease_for, try_for=node.timeout))
     draft.record("step_leased", taken, worker=worker)
     return _grant(draft, taken, lease_for, begin_effect(draft, taken))
+
+
+def take_back(draft: Draft, step: StepState) -> None:
+    """End a step that was leased by this very decision, which closed its run: nobody has it yet."""
+    settle_effect(draft, step, step.fence, EffectOutcome.NOT_PERFORMED)
+    draft.end_attempt(step, AttemptOutcome.CANCELLED)
+    end_cancelled(draft, step)
 
 
 def repeated_grant(draft: Draft, step: StepState) -> Granted | None:

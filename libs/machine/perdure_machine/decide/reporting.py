@@ -4,20 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from perdure_runtime.errors import InvalidArgument
+
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.activate import shaped
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import settle_effect
 from perdure_machine.decide.failing import fail_try
-from perdure_machine.decide.leasing import repeated_grant
+from perdure_machine.decide.leasing import repeated_grant, take_back
 from perdure_machine.events import Failed, Report, Succeeded
 from perdure_machine.expressions import ExpressionFailed
-from perdure_machine.node_error import expression_error
+from perdure_machine.node_error import ErrorClass, expression_error
+from perdure_machine.payload import check_payload
 from perdure_machine.replies import Applied, Granted, Reply, Stale
 from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
 from perdure_machine.transitions import Move, moved
-from perdure_machine.view import AttemptState, StepState, ViewTooNarrow, Wanted
+from perdure_machine.view import AttemptState, NodeError, StepState, ViewTooNarrow, Wanted
+
+MAX_OUTPUT_DEPTH = 100
+"""Deepest output, as deep as an input may be; its size is limited where it comes in."""
 
 _ANSWERED = frozenset({AttemptOutcome.COMPLETED, AttemptOutcome.FAILED})
 
@@ -48,7 +54,12 @@ def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
 
 def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Reply:
     try:
+        check_payload(output, "output", len(output), MAX_OUTPUT_DEPTH)
         output = shaped(draft, draft.node(step), output)
+    except InvalidArgument as refusal:
+        error = NodeError(ErrorClass.PERMANENT, "OUTPUT_INVALID", refusal.message)
+        _fail(draft, step, Failed(error), event.jitter)
+        return Applied()
     except ExpressionFailed as failure:
         _fail(draft, step, Failed(expression_error(failure, step.node)), event.jitter)
         return Applied()
@@ -60,9 +71,18 @@ def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Rep
     draft.record("step_completed", draft.end_node(PutStep(done, ended=True)))
     draft.offer(event.offer)
     advance(draft)
-    next_step = draft.chained.step.step if draft.chained else None
+    chained = _chained(draft)
+    next_step = chained.step.step if chained else None
     draft.end_attempt(step, AttemptOutcome.COMPLETED, next_step=next_step)
-    return Applied(draft.chained)
+    return Applied(chained)
+
+
+def _chained(draft: Draft) -> Granted | None:
+    """Return the step that the reporter gets, unless what followed closed the run."""
+    if draft.running or draft.chained is None:
+        return draft.chained
+    take_back(draft, draft.chained.step)
+    return None
 
 
 def _fail(draft: Draft, step: StepState, failed: Failed, jitter: float) -> None:

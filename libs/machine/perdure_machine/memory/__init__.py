@@ -1,4 +1,14 @@
-"""An engine in memory: the same decisions and guards as on PostgreSQL, for tests of workflows."""
+"""An engine in memory: the same decisions and guards as on PostgreSQL, for tests of workflows.
+
+    engine = MemoryEngine()
+    engine.publish("acme", document)
+    run_id = engine.start("acme", "order", b'{"item": 7}').run_id
+    (queued,) = engine.queued_steps()
+    granted = engine.submit("acme", run_id, Acquire(queued.step, uuid4(), "test"))
+    engine.advance(3600)  # nothing happens by itself: then fire what `due_timers()` lists
+
+One suite, tests/conformance, holds both engines to the same behaviour.
+"""
 
 from perdure_machine.memory.engine import MemoryEngine, StartAnswer
 from perdure_machine.memory.lanes import DEFAULT_LANES

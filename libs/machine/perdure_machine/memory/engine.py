@@ -11,7 +11,7 @@ from perdure_runtime.errors import AlreadyExists, NotFound, PerdureError, Reason
 
 from perdure_machine.actions import Action, RecordHistory
 from perdure_machine.changes import Changes, collapse
-from perdure_machine.decide import decide, decide_start
+from perdure_machine.decide import Decision, decide, decide_start
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.definition.parse import canonical, parse
@@ -34,7 +34,7 @@ from perdure_machine.memory.views import attempts_of, view_of, with_unfinished
 from perdure_machine.memory.write import GuardFailed, write_changes
 from perdure_machine.replies import Reply, Stale
 from perdure_machine.states import RunStatus, StepStatus
-from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+from perdure_machine.view import AttemptState, EffectState, RunState, StepState, View
 
 START = 1_767_225_600.0
 """Where the clock stands at first: 2026-01-01 in UTC, in seconds since 1970."""
@@ -81,7 +81,7 @@ class MemoryEngine:
         retention: float = RETENTION,
     ) -> None:
         self.now = now
-        self._lanes = lanes
+        self.lanes = lanes
         self._retention = retention
         self._versions: dict[tuple[str, str], list[_Version]] = {}
         self._runs: dict[UUID, RunRow] = {}
@@ -99,7 +99,7 @@ class MemoryEngine:
 
         Returns the version. Raises `DefinitionInvalid`.
         """
-        definition = parse(document, known_lanes=frozenset(self._lanes))
+        definition = parse(document, known_lanes=frozenset(self.lanes))
         versions = self._versions.setdefault((org, definition.name), [])
         content = canonical(document)
         if not versions or versions[-1].content != content:
@@ -161,7 +161,7 @@ class MemoryEngine:
         answers: list[Reply | PerdureError] = []
         for event in events:
             try:
-                decision = decide(row.definition, self._lanes, view, event)
+                decision = self._decide(row.definition, view, event)
             except PerdureError as error:
                 answers.append(error)
                 continue
@@ -189,7 +189,7 @@ class MemoryEngine:
             return None
         if row.try_expires_at is not None and row.try_expires_at <= self.now:
             return None
-        expiry = self.now + self._lanes[row.state.lane or ""].lease
+        expiry = self.now + self.lanes[row.state.lane or ""].lease
         row.lease_expires_at = min(expiry, row.try_expires_at or expiry)
         return row.lease_expires_at - self.now
 
@@ -221,7 +221,7 @@ class MemoryEngine:
 
     def no_way_forward(self) -> list[Stuck]:
         """Return what has no way forward; empty unless the engine is at fault (R10)."""
-        return stuck(self._runs.values(), self._lanes, self.now)
+        return stuck(self._runs.values(), self.lanes, self.now)
 
     def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads. Raises KeyError."""
@@ -242,6 +242,9 @@ class MemoryEngine:
     def history(self, run_id: UUID) -> list[RecordHistory]:
         """Return the lines of a run's history."""
         return [row.line for row in self._runs[run_id].history]
+
+    def _decide(self, definition: Definition, view: View, event: Event) -> Decision:
+        return decide(definition, self.lanes, view, event)
 
     def _resolve(self, org: str, workflow: str, version: int) -> tuple[_Version, int]:
         versions = self._versions.get((org, workflow), [])
@@ -273,7 +276,7 @@ class MemoryEngine:
         )
 
     def _begin(self, definition: Definition, event: Start) -> None:
-        decision = decide_start(definition, self._lanes, event)
+        decision = decide_start(definition, self.lanes, event)
         row = RunRow(decision.view.run, definition, created_at=self.now)
         self._write(row, collapse(None, decision.actions))
         self._runs[event.run_id] = row

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
@@ -14,7 +15,15 @@ from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
 from perdure_runtime import fail_points
-from perdure_runtime.errors import AlreadyExists, NotFound, PerdureError, Reason
+from perdure_runtime.errors import (
+    AlreadyExists,
+    Internal,
+    NotFound,
+    PerdureError,
+    Reason,
+    Unavailable,
+)
+from perdure_runtime.logs import log_failure
 
 from perdure_store.apply.batch import Committed
 from perdure_store.apply.catalogue import Catalogue
@@ -23,6 +32,8 @@ from perdure_store.apply.write import write_changes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 from perdure_store.transaction import Transaction, transaction
+
+_logger = logging.getLogger(__name__)
 
 COMMIT_STARTS = fail_points.declare("store.commit_starts")
 
@@ -74,11 +85,19 @@ class Starter:
     ) -> list[StartOutcome]:
         """Start what can be started and answer each request in order.
 
-        A refused request stores nothing and does not hinder the others.
+        A refused request stores nothing and does not hinder the others. Raises Unavailable when
+        the database cannot be used.
         """
-        return await self._catalogue.complete(
-            connection, lambda: self._start_once(connection, requests)
-        )
+        try:
+            return await self._catalogue.complete(
+                connection, lambda: self._start_once(connection, requests)
+            )
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - told to the sender by _refusal
+            if len(requests) == 1:
+                return [_refusal(error)]
+            return [(await self.start(connection, [one]))[0] for one in requests]
 
     async def _start_once(
         self, connection: Connection, requests: Sequence[StartRequest]
@@ -211,6 +230,14 @@ async def _first_runs(
             else _key_taken(request, holder["run_id"])
         )
     return outcomes
+
+
+def _refusal(error: Exception) -> PerdureError:
+    """Return what the sender of a start that failed by itself is told."""
+    if isinstance(error, PerdureError):
+        return error
+    log_failure(_logger, "start.failed", error)
+    return Internal("the run could not be started", reason=Reason.INTERNAL)
 
 
 def _unknown_workflow(request: StartRequest) -> NotFound:

@@ -153,16 +153,12 @@ SELECT run_id, step, lane || ':' || owner AS queue, clock_timestamp() - created_
  LIMIT $2;
 
 -- name: overdue_timers
--- Finds timers that should have been delivered long ago, latest first.
+-- Finds timers that should have been delivered long ago, latest first; also those put off, which is 5 min at most.
 SELECT run_id, step, kind, clock_timestamp() - due_at AS late
-  FROM (
-       SELECT run_id, step, kind, due_at, next_try FROM timers
-        WHERE org = $1 AND NOT internal AND next_try < clock_timestamp() - $3::interval
-       UNION ALL
-       SELECT run_id, step, kind, due_at, next_try FROM timers
-        WHERE org = $1 AND internal AND next_try < clock_timestamp() - $3::interval
-       ) AS overdue
- ORDER BY next_try
+  FROM timers
+ WHERE org = $1 AND internal = ANY ('{false,true}') AND next_try < (SELECT clock_timestamp() + interval '301 s')
+   AND due_at < (SELECT clock_timestamp() - $3::interval)
+ ORDER BY due_at
  LIMIT $2;
 
 -- name: month_head_room

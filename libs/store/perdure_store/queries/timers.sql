@@ -14,12 +14,23 @@ UPDATE timers
 DELETE FROM timers AS t
  WHERE t.timer_id = ANY ($1::bigint[]) AND NOT EXISTS (SELECT FROM runs AS r WHERE r.run_id = t.run_id)
 
--- name: near
--- Timers due within $3 seconds: of at most $4 orgs after the org $2, the soonest $5 of each. $1: internal events.
-WITH RECURSIVE horizon AS MATERIALIZED (
-    SELECT clock_timestamp() AS now, clock_timestamp() + $3::float8 * interval '1 s' AS ends
+-- name: soonest
+-- The $3 soonest timers due within $2 seconds. $1: internal events.
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+)
+SELECT timer_id, org, run_id, extract(epoch FROM next_try - clock.now)::float8 AS remaining,
+       extract(epoch FROM clock.now - due_at)::float8 AS late
+  FROM timers, clock
+ WHERE internal = $1 AND next_try <= (SELECT now + $2::float8 * interval '1 s' FROM clock)
+ ORDER BY next_try LIMIT $3
+
+-- name: in_turn
+-- Timers due within $2 seconds: of at most $4 orgs after the org $3, the soonest $5 of each. $1: internal events.
+WITH RECURSIVE clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now, clock_timestamp() + $2::float8 * interval '1 s' AS horizon
 ), orgs AS (
-    SELECT * FROM (SELECT org FROM timers WHERE internal = $1 AND org > $2 ORDER BY org LIMIT 1) AS first
+    SELECT * FROM (SELECT org FROM timers WHERE internal = $1 AND org > $3 ORDER BY org LIMIT 1) AS first
     UNION ALL
     SELECT (SELECT t.org FROM timers AS t WHERE t.internal = $1 AND t.org > o.org ORDER BY t.org LIMIT 1)
       FROM orgs AS o WHERE o.org IS NOT NULL
@@ -27,17 +38,17 @@ WITH RECURSIVE horizon AS MATERIALIZED (
     SELECT o.org FROM orgs AS o
      WHERE EXISTS (
          SELECT FROM timers AS t
-          WHERE t.internal = $1 AND t.org = o.org AND t.next_try <= (SELECT ends FROM horizon)
+          WHERE t.internal = $1 AND t.org = o.org AND t.next_try <= (SELECT horizon FROM clock)
      )
      ORDER BY o.org LIMIT $4
 )
 SELECT t.timer_id, t.org, t.run_id, t.remaining, t.late
   FROM soon
  CROSS JOIN LATERAL (
-     SELECT timer_id, org, run_id, extract(epoch FROM next_try - horizon.now)::float8 AS remaining,
-            extract(epoch FROM horizon.now - due_at)::float8 AS late
-       FROM timers, horizon
-      WHERE internal = $1 AND org = soon.org AND next_try <= (SELECT ends FROM horizon)
+     SELECT timer_id, org, run_id, extract(epoch FROM next_try - clock.now)::float8 AS remaining,
+            extract(epoch FROM clock.now - due_at)::float8 AS late
+       FROM timers, clock
+      WHERE internal = $1 AND org = soon.org AND next_try <= (SELECT horizon FROM clock)
       ORDER BY next_try LIMIT $5
  ) AS t
  ORDER BY t.org, t.remaining

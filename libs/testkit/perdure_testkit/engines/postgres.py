@@ -60,7 +60,10 @@ EVER = 1e9
 class PostgresPort:
     """One coordinator's store code as an `Engine`; `committed` is what it told after commits."""
 
-    def __init__(self, admin: asyncpg.Connection, coordinator: asyncpg.Connection) -> None:
+    def __init__(
+        self, database: Database, admin: asyncpg.Connection, coordinator: asyncpg.Connection
+    ) -> None:
+        self._database = database
         self.admin = admin
         self.coordinator = coordinator
         self.committed: list[Changes] = []
@@ -73,14 +76,22 @@ class PostgresPort:
     @classmethod
     async def open(cls, database: Database, orgs: Iterable[str] = ()) -> PostgresPort:
         """Return an engine on `database` with two connections of its own, and add `orgs`."""
-        port = cls(await database.connect(), await database.connect("coordinator"))
+        admin, coordinator = await database.connect(), await database.connect("coordinator")
+        port = cls(database, admin, coordinator)
         await port._run_ids.synchronise(port.coordinator)
         for org in orgs:
             await port.admin.execute("INSERT INTO orgs (org) VALUES ($1)", org)
         return port
 
     async def clear(self) -> None:
-        """Remove every run; what was published stays, as it never changes."""
+        """Remove every run; what was published stays, as it never changes.
+
+        A connection that a failed test broke is opened again.
+        """
+        if self.admin.is_closed():
+            self.admin = await self._database.connect()
+        if self.coordinator.is_closed():
+            self.coordinator = await self._database.connect("coordinator")
         for table in _OF_RUNS:
             await self.admin.execute(f"DELETE FROM {table}")
         self.committed.clear()

@@ -13,13 +13,16 @@ from perdure_machine.events import ExpireLease
 
 from perdure_coordinator.answers import found_status, in_time
 from perdure_coordinator.committers import Committers, Submission
+from perdure_coordinator.handlers.renew_lease import Renewals
 from perdure_coordinator.messages import parse_uuid
 
 
 async def expire_leases(
-    committers: Committers, request: ExpireLeasesRequest
+    committers: Committers, renewals: Renewals, request: ExpireLeasesRequest
 ) -> ExpireLeasesResponse:
-    """Take the leases away and answer in order."""
+    """Take the leases away and answer in order; without any, only if they could be renewed."""
+    if not request.leases:
+        await renewals.submit([])
     expiries = [_expiry(expired) for expired in request.leases]
     answers = await in_time(committers.submit(*expiry) for expiry in expiries)
     return ExpireLeasesResponse(results=map(found_status, answers))

@@ -1,0 +1,171 @@
+"""Queries that run often look rows up by index, however large the tables are (F111).
+
+Plans are the generic ones, as a connection that has run long uses them, under the service's role.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import asyncpg
+import pytest
+from perdure_store.sql import sql
+from perdure_testkit.database import Database
+
+RUNS = 10_000
+
+LARGE = re.compile(
+    r"(runs|run_tags|steps|attempts|effects|history|outbox|timers|start_keys)(_\d{6})?"
+)
+
+FILL = f"""
+INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, input, created_at, age_at)
+SELECT (left(uuid7_floor(now())::text, 24) || lpad(to_hex(number), 12, '0'))::uuid,
+       'org' || number % 50, 1, 'w', 1, '{{}}', now(), now() + interval '30 d'
+  FROM generate_series(1, {RUNS}) AS number;
+INSERT INTO steps (run_id, step, org, node, kind, status, lane, owner, created_at, ended_at)
+SELECT run_id, 1, org, 'a', 'task', 'completed', 'io', 'shared', now(), now() FROM runs;
+INSERT INTO steps (run_id, step, org, node, kind, status, lane, owner, fence, lease_id, worker,
+                   lease_expires_at, created_at, started_at)
+SELECT run_id, 2, org, 'b', 'task', 'running', 'io', 'shared', 1, run_id, 'w',
+       now() + interval '1 h', now(), now() - interval '1 h' FROM runs;
+INSERT INTO steps (run_id, step, org, node, kind, status, created_at)
+SELECT run_id, 3, org, 'c', 'wait', 'waiting', now() FROM runs;
+INSERT INTO steps (run_id, step, org, node, kind, status, lane, owner, created_at)
+SELECT run_id, 4, org, 'd', 'task', 'queued', 'io', 'shared', now() FROM runs;
+INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, created_at)
+SELECT org, run_id, 4, 'io', 'shared', 1, 0, now() FROM runs;
+INSERT INTO timers (org, run_id, step, kind, due_at, next_try)
+SELECT org, run_id, 3, 'wait', now() + interval '1 h', now() + interval '1 h' FROM runs;
+INSERT INTO history (run_id, seq, at, kind)
+SELECT run_id, seq, now(), 'line' FROM runs, generate_series(1, 3) AS seq;
+INSERT INTO start_keys (org, start_key, run_id, digest, created_at, expires_at)
+SELECT org, run_id::text, run_id, '', now(), now() + interval '1 h' FROM runs;
+DO $$
+DECLARE
+    filled text;
+BEGIN -- those that are empty were never analysed, as it is when a month begins
+    FOR filled IN
+        SELECT oid::regclass::text FROM pg_class
+         WHERE relnamespace = 'public'::regnamespace AND relkind = 'r' AND pg_relation_size(oid) > 0
+    LOOP
+        EXECUTE 'ANALYZE ' || filled;
+    END LOOP;
+END
+$$;
+"""
+
+BY_ROLE = {
+    "coordinator": [
+        "apply.lock_free_runs",
+        "apply.lock_runs",
+        "apply.load_steps",
+        "apply.load_nodes",
+        "apply.load_unfinished",
+        "apply.load_attempts",
+        "apply.load_timers",
+        "apply.load_inputs",
+        "apply.write",
+        "leases.renew",
+        "starts.claim_keys",
+        "starts.holders",
+        "timers.put_off",
+        "timers.drop_orphans",
+    ],
+    "timer": ["timers.soonest", "timers.in_turn"],
+    "sweeper": [
+        "sweeps.expired_leases",
+        "sweeps.old_runs",
+        "sweeps.unfinished_page",
+        "sweeps.no_way_forward",
+        "sweeps.drop_start_keys",
+    ],
+}
+
+NO_RUN = "'00000000-0000-0000-0000-000000000000'"
+
+LOOKS = {
+    "timers.soonest": ("timer", "false, 0.05, 1001"),
+    "timers.in_turn": ("timer", "false, 0.05, '', 20, 50"),
+    "sweeps.expired_leases": ("sweeper", f"'epoch', {NO_RUN}, 0, 500, 3600"),
+    "sweeps.old_runs": ("sweeper", f"'epoch', {NO_RUN}, 500"),
+    "sweeps.drop_start_keys": ("sweeper", "1000"),
+}
+"""Who looks for what is due, with arguments."""
+
+
+async def explain(
+    connection: asyncpg.Connection, name: str, arguments: str = "", options: str = ""
+) -> dict[str, Any]:
+    """Return the generic plan of a query; `arguments` are SQL, by default nulls."""
+    text = sql(name)
+    count = max(int(place) for place in re.findall(r"\$(\d+)", text))
+    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    await connection.execute(f"PREPARE explained AS {text}")
+    call = arguments or ", ".join(["NULL"] * count)
+    plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON{options}) EXECUTE explained ({call})")
+    (tree,) = json.loads(plan)
+    found: dict[str, Any] = tree["Plan"]
+    return found
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    yield plan
+    for part in plan.get("Plans", ()):
+        yield from nodes(part)
+
+
+def whole_scans(plan: dict[str, Any]) -> list[str]:
+    """Name the large tables of which all is read."""
+    found = []
+    for node in nodes(plan):
+        table = node.get("Relation Name", "")
+        if "Scan" not in node["Node Type"] or not LARGE.fullmatch(table):
+            continue
+        if node["Node Type"] == "Bitmap Heap Scan":
+            continue  # its index scans stand below it
+        if not any(key in node for key in ("Index Cond", "TID Cond")):
+            found.append(f"{node['Node Type']} on {table}")
+    for node in nodes(plan):
+        if node["Node Type"] == "Bitmap Index Scan" and "Index Cond" not in node:
+            found.append(f"Bitmap Index Scan on {node['Index Name']}")
+    return found
+
+
+@pytest.mark.breaks_r10("rows are made in bulk, without a word of what the machine would write")
+async def test_f111_no_frequent_query_reads_a_whole_table(database: Database) -> None:
+    admin = await database.connect()
+    await admin.execute(FILL)
+
+    found = {}
+    for role, names in BY_ROLE.items():
+        for name in names:
+            connection = await database.connect(role)
+            if whole := whole_scans(await explain(connection, name)):
+                found[name] = whole
+            await connection.close()
+    assert found == {}
+
+
+@pytest.mark.breaks_r10("rows are made in bulk, without a word of what the machine would write")
+async def test_p5_what_is_far_off_costs_nothing(database: Database) -> None:
+    admin = await database.connect()
+    await admin.execute(FILL)
+
+    blocks = {name: await blocks_read(database, name) for name in LOOKS}
+
+    assert {name: read for name, read in blocks.items() if read > 400} == {}
+
+
+async def blocks_read(database: Database, name: str) -> int:
+    """Return how many blocks a look reads that finds nothing."""
+    role, arguments = LOOKS[name]
+    connection = await database.connect(role)
+    await explain(connection, name, arguments, ", ANALYZE")  # the first run reads the catalogue
+    await connection.execute("DEALLOCATE explained")
+    plan = await explain(connection, name, arguments, ", ANALYZE, BUFFERS")
+    assert plan["Actual Rows"] == 0
+    return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
