@@ -378,7 +378,10 @@ async def test_many_that_fail_at_once_each_leave_their_own_clean_up(driver: Driv
     """Each reads the output of a node far away, and a decision asks for all of it together."""
     nodes: Nodes = {f"far{i}": TASK for i in range(20)}
     for i in range(20):
-        nodes[f"bad{i}"] = {"needs": ["go", f"far{i}"], "transform": "${input.missing}"}
+        nodes[f"bad{i}"] = {
+            "needs": ["go", f"far{i}"], "transform": "${input.missing}",
+            "on_failure": [{"when": f"nodes.far{i}.output < 0", "output": 1}],
+        }  # fmt: skip
         nodes[f"clean{i}"] = {
             "needs": [f"bad{i}"], "join": "settled", "transform": f"${{nodes.far{i}.output}}",
         }  # fmt: skip

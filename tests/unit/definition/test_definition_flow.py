@@ -130,6 +130,11 @@ def test_a_node_is_known_to_have_survivors_if_one_may_run_after_it_failed() -> N
             "nodes.b.needs[0]",
             "no case of the switch 'a' leads here, so it would never run",
         ),
+        (
+            "a: {switch: {cases: [{when: input.x, then: []}]}, on_failure: [{output: 1}]}",
+            "nodes.a.on_failure[0].output",
+            "a switch has no output that another could stand in for",
+        ),
         ("a: {transform: '${error.code}'}", "nodes.a.transform", "`error` is there in"),
         (
             "a: {wait: 1s}\n  b: {needs: [a], transform: '${join.first.id}'}",

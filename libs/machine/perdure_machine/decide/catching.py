@@ -48,7 +48,7 @@ def judge(draft: Draft, node: Node, error: NodeError) -> Verdict:
     """Return what the first handler that matches makes of `error`. Raises `ViewTooNarrow`."""
     if not node.on_failure:
         return Verdict(error)
-    scope = node_scope(draft, node, _expressions(node), error=encode_error(error))
+    scope = node_scope(draft, node, handler_expressions(node), error=encode_error(error))
     try:
         for handler in node.on_failure:
             if handler.when is None or evaluate_bool(handler.when, scope):
@@ -84,7 +84,8 @@ def _of_handler(failure: ExpressionFailed, error: NodeError) -> NodeError:
     return replace(own, message=clean_text(message, limit=MAX_MESSAGE))
 
 
-def _expressions(node: Node) -> Iterator[Expression | Template | None]:
+def handler_expressions(node: Node) -> Iterator[Expression | Template | None]:
+    """Yield the expressions that are evaluated when the node fails."""
     for handler in node.on_failure:
         yield handler.when
         yield handler.output

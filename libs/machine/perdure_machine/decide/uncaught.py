@@ -41,9 +41,13 @@ def _moved(draft: Draft, step: StepState, move: Move) -> StepState:
 
 def _tell(draft: Draft, step: StepState, verdict: Verdict) -> None:
     error = verdict.error
-    kind = "step_caught" if verdict.caught else "step_failed"
-    then = {} if verdict.taken is None else {"then": ", ".join(verdict.taken)}
-    draft.record(kind, step, code=error.code, message=error.message, **then)
+    told = {"code": error.code, "message": error.message}
+    if verdict.taken is not None:
+        told["then"] = ", ".join(verdict.taken)
+    if verdict.caught:
+        draft.record("step_caught", step, **told)
+    else:
+        draft.record("step_failed", step, **told)
 
 
 def _give_up(draft: Draft, node: Node, error: NodeError) -> None:

@@ -10,9 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from perdure_machine.decide.activate import expressions_of
+from perdure_machine.decide.catching import handler_expressions
 from perdure_machine.decide.draft import Draft
 from perdure_machine.definition.graph import reachable
-from perdure_machine.definition.model import Definition, Node
+from perdure_machine.definition.model import Definition, Finish, Node
 from perdure_machine.expressions.reads import INPUT, JOIN, Read
 from perdure_machine.view import ViewTooNarrow, Wanted
 
@@ -71,7 +72,7 @@ def _far(draft: Draft, candidates: Sequence[str]) -> _Around:
     if draft.unknown(steps):
         return _Around(steps, frozenset(), input=False)
     open_ = [nodes[id_] for id_ in reached if draft.step_of(id_) is None]
-    reads = [(node, read) for node in open_ for read in _reads(node)]
+    reads = [(node, read) for node in open_ for read in _reads(draft.definition, node)]
     outputs = {other for node, read in reads for other in _outputs(node, read)}
     return _Around(
         steps | {read.node for _, read in reads if read.node is not None} | outputs,
@@ -80,8 +81,12 @@ def _far(draft: Draft, candidates: Sequence[str]) -> _Around:
     )
 
 
-def _reads(node: Node) -> frozenset[Read]:
-    return frozenset().union(*(one.reads for one in expressions_of(node) if one is not None))
+def _reads(definition: Definition, node: Node) -> frozenset[Read]:
+    """Return all that may be read if the node begins and ends at once."""
+    expressions = [node.join.quorum, node.result, *expressions_of(node), *handler_expressions(node)]
+    if isinstance(node.kind, Finish):
+        expressions.append(definition.output or definition.leaf_output)
+    return frozenset().union(*(one.reads for one in expressions if one is not None))
 
 
 def _outputs(node: Node, read: Read) -> Iterable[str]:

@@ -98,7 +98,7 @@ class Drafter(NodeCompiler):
             timeout=self.seconds(node, "timeout"),
             lane=lane,
             priority=_integer(node.get("priority"), 0),
-            on_failure=flow.handlers(self, node.get("on_failure")),
+            on_failure=flow.handlers(self, node.get("on_failure"), picks="switch" in node),
             reads=tuple(self.reads),
         )
 

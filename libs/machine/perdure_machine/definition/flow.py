@@ -53,8 +53,13 @@ def finish(compiler: NodeCompiler, body: Mapping[str, Json]) -> Finish:
     return Finish(compiler.optional(body, "finish", "output"))
 
 
-def handlers(compiler: NodeCompiler, value: Json) -> tuple[Handler, ...]:
-    """Compile a node's `on_failure`."""
+def handlers(compiler: NodeCompiler, value: Json, *, picks: bool) -> tuple[Handler, ...]:
+    """Compile the `on_failure` of a node; `picks`: of a switch, which has edges and no output."""
+    for index, handler in enumerate(listed(value)):
+        if picks and "output" in handler:
+            path = (*compiler.path, "on_failure", index, "output")
+            reason = "a switch has no output that another could stand in for"
+            compiler.problems.add(path, reason, "take edges with `then`")
     return tuple(
         _handler(compiler, handler, index, is_last=index == len(listed(value)) - 1)
         for index, handler in enumerate(listed(value))

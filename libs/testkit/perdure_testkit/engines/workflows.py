@@ -75,7 +75,8 @@ def _direct(draw: st.DrawFn, node: Node, later: Sequence[str]) -> None:
         node[flow] = draw({"switch": switch, "fail": _FAILS, "finish": _FINISHES}[flow])
     if draw(st.integers(0, 3)) == 0:
         then = st.fixed_dictionaries({"then": some})
-        node["on_failure"] = [draw(st.one_of(then, then, *_HANDLERS))]
+        others = () if flow == "switch" else _HANDLERS
+        node["on_failure"] = [draw(st.one_of(then, then, *others))]
 
 
 def _join(draw: st.DrawFn, id_: str, nodes: Mapping[str, Node]) -> None:
