@@ -24,3 +24,13 @@ GRANT DELETE, UPDATE (expires_at) ON start_keys TO perdure_sweeper; -- UPDATE on
 -- they are like every later month: rights are on the parents alone.
 SELECT ensure_month((date_trunc('month', clock_timestamp() AT TIME ZONE 'UTC') + n * interval '1 month')::date)
   FROM generate_series(0, 2) AS n;
+
+-- To see how old the oldest transaction of any role is. An owner that may not grant this does without: the
+-- measure then sees the sweeper's own transactions only.
+DO $$
+BEGIN
+    GRANT pg_read_all_stats TO perdure_sweeper;
+EXCEPTION WHEN insufficient_privilege THEN
+    RAISE NOTICE 'perdure_sweeper sees no transactions of others: grant it pg_read_all_stats';
+END
+$$;

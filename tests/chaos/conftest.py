@@ -15,6 +15,7 @@ from perdure_testkit.engine import Crew, Engine
 from perdure_testkit.place import Place
 from perdure_testkit.provider import Provider
 from perdure_testkit.servers import TEST_SETTINGS, make_directory
+from perdure_testkit.session import session_directory
 from perdure_testkit.tours import Tours
 
 from tests.chaos.rig import Rig
@@ -23,7 +24,7 @@ from tests.chaos.rig import Rig
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def rig() -> AsyncIterator[Rig]:
     async with AsyncExitStack() as stack:
-        directory = make_directory("chaos-")
+        directory = make_directory("chaos-", session_directory())
         stack.callback(shutil.rmtree, directory, ignore_errors=True)
         postgres = EmbeddedPostgres(directory / "postgres", durable=False, settings=TEST_SETTINGS)
         stack.push_async_callback(postgres.destroy)

@@ -12,7 +12,6 @@ from tests.chaos.rig import Rig
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.xdist_group("chaos"),
     pytest.mark.timeout(180),
 ]
 

@@ -13,7 +13,6 @@ from tests.chaos.rig import Rig
 
 pytestmark = [
     pytest.mark.asyncio(loop_scope="session"),
-    pytest.mark.xdist_group("chaos"),
     pytest.mark.long,
     pytest.mark.timeout(600),
 ]

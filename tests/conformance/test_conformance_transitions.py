@@ -1,10 +1,10 @@
 """Every row of the table of transitions happens on both engines, by its event alone."""
 
 from collections.abc import Awaitable, Callable
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from perdure_machine.events import CancelRun, Release
+from perdure_machine.events import Acquire, CancelRun, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.states import StepStatus
 from perdure_machine.transitions import TABLE, Move
@@ -22,6 +22,15 @@ CATCHING: Nodes = {"a": {"task": {"handler": "x"}, "on_failure": [{"output": 1}]
 CATCHING_WAIT: Nodes = {
     "a": {"wait": "1s", "result": "${input.missing}", "on_failure": [{"output": 1}]}
 }
+CALL: Nodes = {
+    "http": {
+        "url": "https://pay.example",
+        "method": "POST",
+        "effect": {"kind": "provider", "keep": "10s"},
+    }
+}
+FORGOTTEN: Nodes = {"a": CALL}
+CATCHING_FORGOTTEN: Nodes = {"a": {**CALL, "on_failure": [{"output": 1}]}}
 FAILING_WAIT: Nodes = {"a": {"wait": "1s", "result": "${input.missing}"}}
 
 
@@ -64,6 +73,14 @@ async def end_wait(driver: Driver, run: UUID) -> None:
     await driver.fire_due()
 
 
+async def acquire_forgotten(driver: Driver, run: UUID) -> None:
+    await driver.acquire(run, "a")
+    await driver.engine.advance(11)
+    await driver.expire_due()
+    step = await driver.step(run, "a")
+    await driver.submit(run, Acquire(step.step, uuid4(), "w"))
+
+
 async def cancel(driver: Driver, run: UUID) -> None:
     await driver.submit(run, CancelRun())
     await driver.settle()
@@ -89,8 +106,10 @@ CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.LOSE, R, NODES, lose),
     (Move.COMPLETE, R, NODES, complete),
     (Move.BACK_OFF, R, NODES, back_off),
+    (Move.FAIL, Q, FORGOTTEN, acquire_forgotten),
     (Move.FAIL, R, NODES, fail),
     (Move.FAIL, W, FAILING_WAIT, end_wait),
+    (Move.CATCH, Q, CATCHING_FORGOTTEN, acquire_forgotten),
     (Move.CATCH, R, CATCHING, fail),
     (Move.CATCH, W, CATCHING_WAIT, end_wait),
     (Move.RETRY, B, NODES, retry),

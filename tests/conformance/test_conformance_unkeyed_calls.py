@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from uuid import uuid4
+
 import pytest
-from perdure_machine.events import Release
-from perdure_machine.replies import Applied
+from perdure_machine.events import Acquire, Release
+from perdure_machine.replies import Applied, Gone
 from perdure_machine.states import EffectOutcome, EffectStatus, RunStatus, StepStatus
 from perdure_testkit.engines.driver import Driver
 
@@ -53,6 +55,26 @@ async def test_p4_a_call_without_key_that_was_refused_is_tried_again(driver: Dri
     await driver.succeed(again)
     (effect,) = await driver.engine.effects(run)
     assert effect.status is EffectStatus.SETTLED
+
+
+async def test_p4_a_key_that_its_provider_may_have_forgotten_is_not_used_again(
+    driver: Driver,
+) -> None:
+    call = {"url": "https://pay.example", "method": "POST"}
+    await driver.publish({"a": {"http": {**call, "effect": {"kind": "provider", "keep": "15s"}}}})
+    run = await driver.start()
+    for _ in range(2):  # the second take comes 11 s after the first call, within the 15 s
+        await driver.acquire(run, "a")
+        await driver.engine.advance(11)
+        await driver.expire_due()
+    step = await driver.step(run, "a")
+    assert await driver.submit(run, Acquire(step.step, uuid4(), "w")) == Gone()
+    (effect,) = await driver.engine.effects(run)
+    assert (effect.status, effect.calls) == (EffectStatus.NEEDS_REVIEW, 2)
+    failed = await driver.step(run, "a")
+    assert failed.error is not None
+    assert failed.error.code == "OUTCOME_UNKNOWN"
+    assert (await driver.engine.run(run)).status is RunStatus.FAILED
 
 
 async def test_p4_a_hand_out_that_never_began_sends_nobody_to_a_person(driver: Driver) -> None:

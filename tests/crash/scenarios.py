@@ -19,6 +19,10 @@ from tests.crash.stage import RUN_SECONDS, Stage
 
 Scenario = Callable[[Stage, Entry], Awaitable[None]]
 
+_LEADS = """
+SELECT FROM leaders WHERE split_part(duty, ':', 1) = $1 AND expires_at > clock_timestamp()
+"""
+
 
 async def by_a_run(stage: Stage, entry: Entry) -> None:
     """A run comes by between its start and its end."""
@@ -98,7 +102,8 @@ async def by_starting(stage: Stage, entry: Entry) -> None:
 
 
 async def by_stopping(stage: Stage, entry: Entry) -> None:
-    """The owner comes by when it stops, here in the middle of a run."""
+    """The owner, which leads, comes by when it stops, here in the middle of a run."""
+    await eventually(lambda: _leads(stage, entry.owner), what=f"{entry.owner} leads")
     tour = await stage.tours.start_held_open()
     stage.arm(entry)
     await stage.stop_dies(entry)
@@ -179,6 +184,10 @@ async def _delete_consumers(stage: Stage) -> None:
         await redis.xreadgroup(GROUP, "somebody", {stream: ">"})
         for consumer in await redis.xinfo_consumers(stream, GROUP):
             await redis.xgroup_delconsumer(stream, GROUP, consumer["name"])
+
+
+async def _leads(stage: Stage, service: str) -> bool:
+    return bool(await stage.place.fetch(_LEADS, service))
 
 
 async def _set_internal_timer(stage: Stage, run_id: UUID, details: bytes) -> None:

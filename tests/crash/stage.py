@@ -14,7 +14,7 @@ from perdure_testkit.verdict import assert_applied_once, assert_nothing_left, en
 
 from tests.crash.matrix import ELECTED, Entry
 
-DEATH_SECONDS = 20.0
+DEATH_SECONDS = 30.0
 RUN_SECONDS = 40.0
 LOG_LINES = 15
 

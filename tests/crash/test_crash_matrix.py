@@ -32,7 +32,6 @@ def test_no_scenario_is_of_a_point_that_is_gone() -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
-@pytest.mark.xdist_group("crash-matrix")
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("entry", SERVICE_ENTRIES, ids=str)
 async def test_a_run_survives_a_death_at(entry: Entry, stage: Stage) -> None:

@@ -15,8 +15,8 @@ from perdure_testkit.place import Place
 from perdure_testkit.provider import Provider
 from perdure_testkit.verdict import ended
 
-SHARED_ENGINE = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.xdist_group("e2e")]
-"""The `pytestmark` of tests that use the one engine: its loop, and the one process it runs in."""
+SHARED_ENGINE = pytest.mark.asyncio(loop_scope="session")
+"""The `pytestmark` of tests that use the one engine: they run in its loop."""
 
 END_SECONDS = 30.0
 

@@ -17,7 +17,7 @@ NODES = {
     "pause": {"needs": ["first"], "wait": "100ms"},
     "last": {"needs": ["pause"], "task": {"handler": "test.echo"}},
 }
-BY_LOOKING_SECONDS = 10.0
+BY_LOOKING_SECONDS = 30.0
 
 _END_LISTENERS = """
 SELECT count(pg_terminate_backend(pid)) AS n FROM pg_stat_activity

@@ -42,7 +42,7 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.COMPLETE: "the try ended well: ReportResult",
         Move.BACK_OFF: "the try failed and there will be another: ReportResult, or its timeout",
         Move.CATCH: "it failed, and an `output` of its `on_failure` stands in",
-        Move.FAIL: "the try failed and there will be none, or a wait has no result",
+        Move.FAIL: "no try will follow a failed one, a wait has no result, or a key is forgotten",
         Move.RETRY: "the time for the next try has come: FireTimers",
         Move.END_WAIT: "the time it waited for has come: FireTimers",
         Move.CANCEL: (

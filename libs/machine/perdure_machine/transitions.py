@@ -35,6 +35,8 @@ class Transition:
     target: StepStatus
 
 
+_MAY_FAIL = frozenset({StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING})
+
 TABLE = MappingProxyType(
     {
         Move.ACQUIRE: Transition(frozenset({StepStatus.QUEUED}), StepStatus.RUNNING),
@@ -42,12 +44,8 @@ TABLE = MappingProxyType(
         Move.LOSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
         Move.BACK_OFF: Transition(frozenset({StepStatus.RUNNING}), StepStatus.BACKING_OFF),
-        Move.FAIL: Transition(
-            frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.FAILED
-        ),
-        Move.CATCH: Transition(
-            frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.COMPLETED
-        ),
+        Move.FAIL: Transition(_MAY_FAIL, StepStatus.FAILED),
+        Move.CATCH: Transition(_MAY_FAIL, StepStatus.COMPLETED),
         Move.RETRY: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.QUEUED),
         Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),
         Move.CANCEL: Transition(

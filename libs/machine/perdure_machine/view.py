@@ -106,7 +106,10 @@ class AttemptState:
 
 @dataclass(frozen=True, slots=True)
 class EffectState:
-    """An effect's row; `fence` is the acquisition that began the latest call."""
+    """An effect's row; `fence` is the acquisition that began the latest call.
+
+    `age` is how many seconds ago the first call was begun, by the database clock.
+    """
 
     key: str
     step: int
@@ -114,6 +117,7 @@ class EffectState:
     status: EffectStatus
     fence: int
     calls: int
+    age: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -130,3 +130,14 @@ async def drop_start_keys(connection: Connection, *, limit: int) -> int:
     """Delete start keys whose retention is over; return how many."""
     rows = await write(connection, COMMIT_DROP_KEYS, sql("sweeps.drop_start_keys"), limit)
     return len(rows)
+
+
+async def unsettled_effects(connection: Connection) -> dict[str, int]:
+    """Return how many effects were begun and not settled, by status."""
+    rows = await connection.fetch(sql("sweeps.unsettled_effects"))
+    return {row["status"]: row["effects"] for row in rows}
+
+
+async def oldest_transaction(connection: Connection) -> float:
+    """Return the age of the oldest open transaction, in seconds."""
+    return float(await connection.fetchval(sql("sweeps.oldest_transaction")))

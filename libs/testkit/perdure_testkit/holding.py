@@ -6,7 +6,7 @@ import itertools
 from dataclasses import dataclass
 from pathlib import Path
 
-from perdure_testkit.waiting import PATIENCE, eventually
+from perdure_testkit.waiting import ENGINE_PATIENCE, eventually
 
 _numbers = itertools.count(1)
 
@@ -39,12 +39,12 @@ class Holding:
         """Whether the handler heard that it should stop."""
         return self.started.with_suffix(".cancelled").exists()
 
-    async def wait_running(self, *, within: float = PATIENCE) -> int:
+    async def wait_running(self, *, within: float = ENGINE_PATIENCE) -> int:
         """Return the process in which the step runs, once it does."""
         await eventually(self.started.exists, within=within, what="the held step runs")
         return self.pid
 
-    async def wait_moved(self, old: int, *, within: float = PATIENCE) -> int:
+    async def wait_moved(self, old: int, *, within: float = ENGINE_PATIENCE) -> int:
         """Return the process in which the step runs, once that is not `old`."""
         await eventually(lambda: self.pid != old, within=within, what="another process runs it")
         return self.pid

@@ -18,6 +18,7 @@ from perdure_store.pool import open_connection
 
 from perdure_testkit.database import APPLICATION_NAME, Database, temporary_database
 from perdure_testkit.servers import Servers, make_directory
+from perdure_testkit.session import session_directory
 
 FIRST_ENGINE_NUMBER = 8
 """Redis databases below belong to the tests that ask for `redis_url`, which empties them."""
@@ -56,7 +57,7 @@ class Place:
 @asynccontextmanager
 async def temporary_place(servers: Servers, number: int) -> AsyncIterator[Place]:
     """Lend a place on the session's servers; no two at a time have the same `number`, from 0."""
-    directory = make_directory("engine-")
+    directory = make_directory("engine-", session_directory())
     base = servers.redis_url.rpartition("/")[0]
     try:
         async with temporary_database(servers.database_url, servers.template) as database:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from perdure_stack.postgres import EmbeddedPostgres
@@ -36,6 +37,15 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Close the session."""
     if _session in config.stash:
         config.stash[_session].close()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep the tests of one engine together."""
+    # Imported here: a session of one process needs no xdist.
+    from perdure_testkit.scheduling import EngineScheduling
+
+    return EngineScheduling(config, log) if config.getvalue("dist") == "load" else None
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 
-from perdure_testkit.waiting import PATIENCE, eventually
+from perdure_testkit.waiting import ENGINE_PATIENCE, eventually
 
 KEY_HEADER = "idempotency-key"
 LOOPBACK = "127.0.0.1"
@@ -97,7 +97,9 @@ class Provider:
         """Return how often the work of a key was done; more than 1 would be a broken provider."""
         return self._worked[key]
 
-    async def wait_called(self, path: str, count: int = 1, *, within: float = PATIENCE) -> None:
+    async def wait_called(
+        self, path: str, count: int = 1, *, within: float = ENGINE_PATIENCE
+    ) -> None:
         """Wait until a path was called `count` times."""
         await eventually(
             lambda: len(self.calls_of(path)) >= count,

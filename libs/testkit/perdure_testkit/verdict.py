@@ -9,7 +9,7 @@ from perdure import Client
 from perdure_contracts.v1.run_pb2 import Run
 
 from perdure_testkit.place import Place
-from perdure_testkit.waiting import PATIENCE, eventually
+from perdure_testkit.waiting import ENGINE_PATIENCE, eventually
 
 # Steps of a completed run whose result was not applied exactly once; inline steps have no attempt.
 _NOT_ONCE = """
@@ -62,7 +62,7 @@ async def assert_applied_once(place: Place, run_ids: Sequence[str]) -> None:
     assert not rows, "not exactly one result: " + "; ".join(str(dict(row)) for row in rows)
 
 
-async def assert_nothing_left(place: Place, *, within: float = PATIENCE) -> None:
+async def assert_nothing_left(place: Place, *, within: float = ENGINE_PATIENCE) -> None:
     """Check that ended runs leave no outbox row, timer or open effect, and nothing is stuck (R10).
 
     What a cancel leaves is cleared by internal events, hence the wait of `within` seconds.

@@ -14,6 +14,9 @@ T = TypeVar("T")
 PATIENCE = 10.0
 """Default bound of a wait, in seconds."""
 
+ENGINE_PATIENCE = 30.0
+"""Bound of a wait, in seconds, for what several processes do together on a busy machine."""
+
 INTERVAL = 0.02  # seconds between two looks
 
 # The second in a queue waits for the first in it, which waits for the holder.

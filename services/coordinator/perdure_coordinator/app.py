@@ -13,6 +13,7 @@ from perdure_contracts.internal.v1.control_service_pb2_grpc import (
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     add_CoordinatorServiceServicer_to_server,
 )
+from perdure_machine.changes import Changes
 from perdure_runtime.batching import Batcher
 from perdure_runtime.lifecycle import Group, Service
 from perdure_runtime.loop import Loop, LoopSettings, Pass
@@ -30,6 +31,7 @@ from perdure_store.timers import drop_orphans, put_off
 
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
+from perdure_coordinator.counting import count
 from perdure_coordinator.handlers.fire_timers import PutOffs
 from perdure_coordinator.servicers import Control, Coordinator
 from perdure_coordinator.wakeups import WakeUps
@@ -74,8 +76,13 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         await run_ids.synchronise(connection)
     wake_ups = WakeUps(config.direct_url, process.clock)
     retention = config.start_key_retention
-    applier = Applier(catalogue, retention=retention, committed=wake_ups.committed)
-    starter = Starter(catalogue, run_ids, retention=retention, committed=wake_ups.committed)
+
+    def committed(changes: Sequence[Changes]) -> None:
+        wake_ups.committed(changes)
+        count(changes)
+
+    applier = Applier(catalogue, retention=retention, committed=committed)
+    starter = Starter(catalogue, run_ids, retention=retention, committed=committed)
     committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)

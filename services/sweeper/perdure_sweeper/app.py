@@ -16,6 +16,7 @@ from perdure_sweeper.audit import Audit
 from perdure_sweeper.config import SweeperConfig
 from perdure_sweeper.expiry import Expiry
 from perdure_sweeper.upkeep import Months, StartKeys
+from perdure_sweeper.vitals import Vitals
 
 APPLICATION_NAME = "perdure-sweeper"
 SERVICE = "/perdure.internal.v1.CoordinatorService"
@@ -40,6 +41,7 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     loops = [
         Loop("sweeper.expiry", expiry.run_once, LoopSettings(config.interval)),
         Loop("sweeper.audit", Audit(pool, leadership).run_once, audit),
+        Loop("sweeper.vitals", Vitals(pool, leadership).run_once, audit),
         Loop("sweeper.months", Months(pool, leadership).run_once, upkeep),
         Loop("sweeper.start_keys", StartKeys(pool, leadership).run_once, upkeep),
     ]

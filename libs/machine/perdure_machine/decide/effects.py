@@ -86,6 +86,21 @@ def may_repeat(draft: Draft, step: StepState) -> bool:
     return known is None or known.kind != EffectKind.NONE or known.status is EffectStatus.REFUSED
 
 
+def is_forgotten(draft: Draft, step: StepState) -> bool:
+    """Tell whether the provider may no longer recognise the key of an unsettled call (p4)."""
+    kind, known = draft.node(step).kind, effect_of(draft, step)
+    if not isinstance(kind, Http) or kind.effect_keep is None or known is None:
+        return False
+    return known.status in _OPEN and known.age >= kind.effect_keep
+
+
+def give_to_review(draft: Draft, step: StepState) -> None:
+    """Leave it to a person to find out how the step's call ended."""
+    known = effect_of(draft, step)
+    if known is not None:
+        draft.put_effect(replace(known, status=EffectStatus.NEEDS_REVIEW))
+
+
 def needs_review(draft: Draft, step: StepState) -> bool:
     """Tell whether nobody knows how the step's call ended and only a person can find out."""
     known = effect_of(draft, step)

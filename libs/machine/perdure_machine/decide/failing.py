@@ -53,6 +53,17 @@ def fail_try(
     draft.record("step_backing_off", back, code=error.code, message=error.message, seconds=delay)
 
 
+def fail_forgotten(draft: Draft, step: StepState) -> None:
+    """Fail the node of a queued step whose key the provider may have forgotten."""
+    error = NodeError(
+        ErrorClass.PERMANENT,
+        OUTCOME_UNKNOWN,
+        "nobody knows whether the call was performed, and its provider keeps the key no longer",
+        node=step.node,
+    )
+    end_failed(draft, step, error)
+
+
 def matching_rule(rules: Sequence[RetryRule], error: NodeError) -> RetryRule | None:
     """Return the first rule for the error; a rule without `on` takes what is worth retrying."""
     for rule in rules:

@@ -11,11 +11,13 @@ from perdure_machine.decide.effects import (
     begin_effect,
     effect_of,
     give_back_effect,
+    give_to_review,
+    is_forgotten,
     lose_effect,
     may_repeat,
     settle_effect,
 )
-from perdure_machine.decide.failing import fail_try
+from perdure_machine.decide.failing import fail_forgotten, fail_try
 from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.definition.model import Task
 from perdure_machine.events import Acquire, ExpireLease, Release
@@ -44,6 +46,10 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
     if event.lease_id in _lost_leases(draft, step):
         return Gone()
     draft.actions.append(Dequeue(step.step))
+    if is_forgotten(draft, step):
+        give_to_review(draft, step)
+        fail_forgotten(draft, step)
+        return Gone()
     return hand_out(draft, step, event.lease_id, event.worker)
 
 

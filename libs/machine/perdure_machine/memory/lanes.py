@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from perdure_machine.definition.model import RetryRule
+from perdure_machine.definition.model import IO_RETRY, SLOW_RETRY, RetryRule
 from perdure_machine.lanes import Lane
 
 
-def _lane(name: str, retries: int) -> Lane:
+def _lane(name: str, retry: RetryRule) -> Lane:
     return Lane(
-        name=name,
+        name,
         shards=1,
         stream_ceiling=1000,
         hand_out=10.0,
         lease=30.0,
         poison_limit=3,
-        retry=RetryRule(on=frozenset(), max=retries, base=1.0, factor=2.0, cap=300.0),
+        retry=retry,
     )
 
 
 DEFAULT_LANES: Mapping[str, Lane] = MappingProxyType(
-    {"io": _lane("io", 5), "slow": _lane("slow", 1)}
+    {"io": _lane("io", IO_RETRY), "slow": _lane("slow", SLOW_RETRY)}
 )
 """Lanes by name."""

@@ -19,7 +19,10 @@ def view_of(row: RunRow, now: float) -> View:
             steps={number: _step(step, now) for number, step in row.steps.items()},
             known_nodes=frozenset(row.definition.nodes),
             attempts=tuple(attempts_of(row)),
-            effects={key: effect.state for key, effect in row.effects.items()},
+            effects={
+                key: replace(effect.state, age=now - effect.begun_at)
+                for key, effect in row.effects.items()
+            },
             timers={number: _timer(timer, now) for number, timer in row.timers.items()},
         )
     )

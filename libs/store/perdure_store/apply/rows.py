@@ -87,6 +87,7 @@ def effect_state(row: asyncpg.Record) -> EffectState | None:
         status=EffectStatus(row["effect_status"]),
         fence=row["effect_fence"],
         calls=row["effect_calls"],
+        age=row["effect_age"],
     )
 
 

@@ -44,7 +44,7 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
        CASE WHEN w.with_output THEN s.output END AS output,
        extract(epoch FROM s.lease_expires_at - clock_timestamp())::float8 AS lease_left,
        e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
-       e.calls AS effect_calls
+       e.calls AS effect_calls, extract(epoch FROM clock_timestamp() - e.begun_at)::float8 AS effect_age
   FROM wanted AS w
   JOIN steps AS s ON s.run_id = w.run_id AND s.step = w.step
   LEFT JOIN effects AS e ON w.named AND e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'

@@ -46,3 +46,14 @@ WITH over AS (
      ORDER BY expires_at LIMIT $1 FOR UPDATE SKIP LOCKED
 )
 DELETE FROM start_keys AS k USING over WHERE k.org = over.org AND k.start_key = over.start_key RETURNING k.org
+
+-- name: unsettled_effects
+-- How many effects were begun and not settled, by status.
+SELECT status::text AS status, count(*) AS effects
+  FROM effects WHERE status IN ('in_flight', 'outcome_unknown', 'needs_review') GROUP BY status
+
+-- name: oldest_transaction
+-- The age in seconds of the oldest transaction in this database that holds a snapshot; 0 without any.
+SELECT coalesce(extract(epoch FROM clock_timestamp() - min(xact_start)), 0)::float8
+  FROM pg_stat_activity
+ WHERE datname = current_database() AND pid <> pg_backend_pid() AND backend_xmin IS NOT NULL

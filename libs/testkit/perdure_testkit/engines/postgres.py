@@ -36,6 +36,7 @@ _ADVANCE = """
 UPDATE timers SET due_at = due_at - $1 * interval '1 s', next_try = next_try - $1 * interval '1 s';
 UPDATE steps SET lease_expires_at = lease_expires_at - $1 * interval '1 s',
                  try_expires_at = try_expires_at - $1 * interval '1 s' WHERE status = 'running';
+UPDATE effects SET begun_at = begun_at - $1 * interval '1 s';
 UPDATE runs SET age_at = age_at - $1 * interval '1 s' WHERE age_at IS NOT NULL;
 UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
 """
@@ -47,7 +48,7 @@ SELECT timer_id, run_id, kind, step,
 _STEPS = "SELECT *, NULL::float8 AS lease_left FROM steps WHERE run_id = $1 ORDER BY step"
 _EFFECTS = """
 SELECT step, key AS effect_key, kind AS effect_kind, status AS effect_status, fence AS effect_fence,
-       calls AS effect_calls
+       calls AS effect_calls, 0::float8 AS effect_age
   FROM effects WHERE run_id = $1 ORDER BY key
 """
 _OF_RUNS = (

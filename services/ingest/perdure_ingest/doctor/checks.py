@@ -34,8 +34,7 @@ async def steps_with_no_way_forward(connection: Connection, org: str, limit: int
             run_id=str(row.run_id),
             step=row.step or 0,
             what=f"it is {row.status}: {row.missing}",
-            do_this="look again in a minute: sweeper repairs what it finds; if it stays, "
-            "see that sweeper runs and read its log for this run",
+            do_this="follow docs/runbooks/no_way_forward.md: it brings the step back",
         )
         for row in rows
     ]

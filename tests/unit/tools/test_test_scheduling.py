@@ -1,0 +1,24 @@
+import pytest
+from perdure_testkit.scheduling import ONE_ENGINE, unit_of
+
+from tools.findings import project_files
+
+
+@pytest.mark.parametrize(
+    ("nodeid", "unit"),
+    [
+        ("tests/chaos/test_stalls.py::test_a", "tests/chaos/"),
+        ("tests/e2e/test_cancel.py::test_a[x::y]", "tests/e2e/"),
+        ("tests/crash/test_crash_matrix.py::test_a[x]", "tests/crash/test_crash_matrix.py"),
+        ("tests/crash/test_crash_migrations.py::test_a", "tests/crash/test_crash_migrations.py"),
+        ("tests/unit/test_a.py::TestB::test_c", "tests/unit/test_a.py"),
+    ],
+)
+def test_tests_of_one_engine_are_one_unit_and_others_go_by_file(nodeid: str, unit: str) -> None:
+    assert unit_of(nodeid) == unit
+
+
+def test_every_unit_with_an_engine_has_tests() -> None:
+    paths = project_files()
+
+    assert all(any(path.startswith(start) for path in paths) for start in ONE_ENGINE)
