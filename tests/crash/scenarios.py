@@ -32,6 +32,16 @@ async def by_a_run(stage: Stage, entry: Entry) -> None:
     await stage.tours.assert_completed([await starting])
 
 
+async def by_a_run_and_by_its_effect(stage: Stage, entry: Entry) -> None:
+    """A run comes by at its first step, another with the result of its outside call (R8)."""
+    await by_a_run(stage, entry)
+    tour = await stage.tours.start_held_open()
+    stage.arm(entry)
+    stage.tours.let_go()
+    await stage.crash(entry)
+    await stage.tours.assert_completed([tour])
+
+
 async def while_a_run_goes_on(stage: Stage, entry: Entry) -> None:
     """The owner comes by again and again without being asked; here in the middle of a run."""
     tour = await stage.tours.start_held_open()
@@ -207,7 +217,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.acquire_leadership": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
-    "store.commit_events": by_a_run,
+    "store.commit_events": by_a_run_and_by_its_effect,
     "store.commit_months": while_a_run_goes_on,
     "store.commit_publish": by_publishing,
     "store.commit_put_off": by_a_broken_timer,
@@ -229,5 +239,5 @@ SCENARIOS: dict[str, Scenario] = {
     "worker.list_lanes": by_starting,
     "worker.release_lease": by_releasing,
     "worker.renew_lease": by_renewing,
-    "worker.report_result": by_a_run,
+    "worker.report_result": by_a_run_and_by_its_effect,
 }

@@ -11,68 +11,45 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.instrumentation.asyncpg import AsyncPGInstrumentor
 from opentelemetry.instrumentation.redis import RedisInstrumentor
-from opentelemetry.proto.collector.trace.v1 import trace_service_pb2, trace_service_pb2_grpc
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from perdure_runtime import tracing
 from perdure_runtime.fail_points import Registry
 from perdure_runtime.rpc.client import RpcClient, open_channel
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
+from perdure_testkit.otlp import Collector, running_collector
 
 REMOTE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 REMOTE_TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 SERVICE = "perdure.test.v1.TracedService"
 
 
-class Receiver(trace_service_pb2_grpc.TraceServiceServicer):
-    """An OTLP collector that keeps what it gets."""
-
-    def __init__(self) -> None:
-        self.spans: dict[str, Span] = {}
-        self.services: set[str] = set()
-
-    async def Export(self, request: Any, context: Any) -> Any:
-        for resource in request.resource_spans:
-            for attribute in resource.resource.attributes:
-                if attribute.key == "service.name":
-                    self.services.add(attribute.value.string_value)
-            for scope in resource.scope_spans:
-                self.spans |= {span.name: span for span in scope.spans}
-        return trace_service_pb2.ExportTraceServiceResponse()
-
-
 @pytest.fixture
-async def receiver() -> AsyncIterator[tuple[Receiver, str]]:
-    servicer, server = Receiver(), grpc.aio.server()
-    trace_service_pb2_grpc.add_TraceServiceServicer_to_server(  # type: ignore[no-untyped-call]
-        servicer, server
-    )
-    port = server.add_insecure_port("127.0.0.1:0")
-    await server.start()
-    yield servicer, f"http://127.0.0.1:{port}"
-    await server.stop(0)
+async def collector() -> AsyncIterator[Collector]:
+    async with running_collector() as collector:
+        yield collector
 
 
 class Traced:
-    """Tracing to a real receiver; `spans()` ends it and returns what arrived, by name."""
+    """Tracing to a real collector; `spans()` ends it and returns what arrived, by name."""
 
-    def __init__(self, receiver: Receiver, endpoint: str, ratio: float = 1.0) -> None:
-        self.receiver = receiver
-        self._active = tracing.start_tracing("relay", endpoint, ratio)
+    def __init__(self, collector: Collector, ratio: float = 1.0) -> None:
+        self.collector = collector
+        self._active = tracing.start_tracing("relay", collector.endpoint, ratio)
 
     async def spans(self) -> dict[str, Span]:
         await self.stop()
-        return self.receiver.spans
+        return {received.name: received.span for received in self.collector.spans}
 
     async def stop(self) -> None:
         if self._active is not None:
             active, self._active = self._active, None
-            # The exporter blocks; the receiver answers in this loop.
+            # The exporter blocks; the collector answers in this loop.
             await asyncio.to_thread(active.stop)
 
 
 @pytest.fixture
-async def traced(receiver: tuple[Receiver, str]) -> AsyncIterator[Traced]:
-    made = Traced(*receiver)
+async def traced(collector: Collector) -> AsyncIterator[Traced]:
+    made = Traced(collector)
     yield made
     await made.stop()
 
@@ -102,7 +79,7 @@ async def test_a_span_continues_the_trace_of_a_stored_row(traced: Traced) -> Non
     assert attempt.parent_span_id.hex() == "00f067aa0ba902b7"
     assert resume.parent_span_id == attempt.span_id
     assert attempt.kind == Span.SPAN_KIND_CONSUMER
-    assert traced.receiver.services == {"perdure-relay"}
+    assert {received.service for received in traced.collector.spans} == {"perdure-relay"}
 
 
 async def test_f134_a_new_trace_links_to_the_one_before(traced: Traced) -> None:
@@ -120,8 +97,8 @@ async def test_an_error_that_leaves_a_span_marks_it(traced: Traced) -> None:
     assert (await traced.spans())["fails"].status.code == 2
 
 
-async def test_the_decision_of_the_first_hop_is_kept(receiver: tuple[Receiver, str]) -> None:
-    traced = Traced(*receiver, ratio=0.0)
+async def test_the_decision_of_the_first_hop_is_kept(collector: Collector) -> None:
+    traced = Traced(collector, ratio=0.0)
     with tracing.span("new"):
         pass
     with tracing.span("continued", parent=REMOTE):
@@ -156,7 +133,7 @@ def test_a_process_that_does_not_trace_does_not_load_the_sdk() -> None:
 
 
 async def test_the_global_provider_is_left_alone(traced: Traced) -> None:
-    assert traced.receiver is not None
+    assert traced.collector is not None
     assert type(trace.get_tracer_provider()).__name__ == "ProxyTracerProvider"
 
 
