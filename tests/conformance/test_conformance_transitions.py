@@ -18,15 +18,19 @@ Act = Callable[[Driver, UUID], Awaitable[None]]
 
 NODES: Nodes = {"a": {"task": {"handler": "x"}}}
 WAIT: Nodes = {"a": {"wait": "1s", "result": "${input}"}}
-FORGOTTEN: Nodes = {
-    "a": {
-        "http": {
-            "url": "https://pay.example",
-            "method": "POST",
-            "effect": {"kind": "provider", "keep": "10s"},
-        }
+CATCHING: Nodes = {"a": {"task": {"handler": "x"}, "on_failure": [{"output": 1}]}}
+CATCHING_WAIT: Nodes = {
+    "a": {"wait": "1s", "result": "${input.missing}", "on_failure": [{"output": 1}]}
+}
+CALL: Nodes = {
+    "http": {
+        "url": "https://pay.example",
+        "method": "POST",
+        "effect": {"kind": "provider", "keep": "10s"},
     }
 }
+FORGOTTEN: Nodes = {"a": CALL}
+CATCHING_FORGOTTEN: Nodes = {"a": {**CALL, "on_failure": [{"output": 1}]}}
 FAILING_WAIT: Nodes = {"a": {"wait": "1s", "result": "${input.missing}"}}
 
 
@@ -105,6 +109,9 @@ CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.FAIL, Q, FORGOTTEN, acquire_forgotten),
     (Move.FAIL, R, NODES, fail),
     (Move.FAIL, W, FAILING_WAIT, end_wait),
+    (Move.CATCH, Q, CATCHING_FORGOTTEN, acquire_forgotten),
+    (Move.CATCH, R, CATCHING, fail),
+    (Move.CATCH, W, CATCHING_WAIT, end_wait),
     (Move.RETRY, B, NODES, retry),
     (Move.END_WAIT, W, WAIT, end_wait),
     (Move.CANCEL, Q, NODES, cancel),

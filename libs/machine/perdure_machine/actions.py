@@ -23,8 +23,9 @@ class PutRun:
 class PutStep:
     """The step's row becomes `step`.
 
-    `lease_for` and `try_for` stamp a new acquisition, `ended` the step's end; `expired` says that
-    the write must find the lease run out, at its timeout or before it.
+    `lease_for` and `try_for` stamp a new acquisition; without them a running step keeps its lease.
+    `ended` stamps the step's end; `expired` says that the write must find the lease run out, at its
+    timeout or before it.
     """
 
     step: StepState

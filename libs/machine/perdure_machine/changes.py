@@ -22,6 +22,7 @@ from perdure_machine.actions import (
     RecordHistory,
     SetTimer,
 )
+from perdure_machine.states import StepStatus
 from perdure_machine.view import StepState, View
 
 
@@ -104,6 +105,8 @@ class _Folder:
         last = self.steps.get(action.step.step)
         if last is not None and last.expired is not None:
             action = replace(action, expired=last.expired)
+        if last is not None and _keeps_lease(last, action):
+            action = replace(action, lease_for=last.lease_for, try_for=last.try_for)
         self.steps[action.step.step] = action
 
     def _drop_step_timers(self, step: int) -> None:
@@ -132,3 +135,9 @@ class _Folder:
             effects=tuple(self.effects.values()),
             history=tuple(self.history),
         )
+
+
+def _keeps_lease(last: PutStep, action: PutStep) -> bool:
+    """Tell whether `action` leaves the step running under the lease that `last` gave it."""
+    is_running = action.step.status is StepStatus.RUNNING
+    return is_running and action.step.fence == last.step.fence and action.lease_for is None

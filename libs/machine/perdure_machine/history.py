@@ -33,10 +33,21 @@ def _because(details: Details) -> str:
     return f": {reason}" if reason else ""
 
 
+def _then(details: Details) -> str:
+    then = details.get("then")
+    if then is None:
+        return ""
+    return f" and leads to {then}" if then else " and leads nowhere"
+
+
 _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyType(
     {
         "run_started": lambda d, f: "the run started",
         "run_completed": lambda d, f: "every node ended: the run completed",
+        "run_finished": lambda d, f: f"{_node(d)} finished the run",
+        "run_failing": lambda d, f: (
+            f"nothing caught the failure of {_node(d)}: the run will end failed: {_error(d)}"
+        ),
         "run_failed": lambda d, f: f"the run failed: {_error(d)}",
         "run_cancelled": lambda d, f: f"the run was cancelled{_because(d)}",
         "run_timed_out": lambda d, f: "the run passed its age limit and was closed",
@@ -49,15 +60,18 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f"{_node(d)} was lost with {d.get('worker', '?')}, whose lease ran out"
             f" (loss {d.get('losses', '?')})"
         ),
-        "step_completed": lambda d, f: f"{_node(d)} completed",
+        "step_completed": lambda d, f: f"{_node(d)} completed{_then(d)}",
         "step_backing_off": lambda d, f: (
             f"{_node(d)} failed and is tried again in {_seconds(d)}: {_error(d)}"
         ),
         "step_failed": lambda d, f: f"{_node(d)} failed: {_error(d)}",
+        "step_caught": lambda d, f: f"{_node(d)} failed and that was caught{_then(d)}: {_error(d)}",
         "step_skipped": lambda d, f: f"{_node(d)} was skipped: {d.get('why', '')}",
         "step_waiting": lambda d, f: f"{_node(d)} waits for {_seconds(d)}",
         "wait_ended": lambda d, f: f"{_node(d)} has waited long enough",
-        "step_cancelled": lambda d, f: f"{_node(d)} ended because the run is closed",
+        "step_cancelled": lambda d, f: (
+            f"{_node(d)} was cancelled: {d.get('why', 'its run is closed')}"
+        ),
     }
 )
 

@@ -26,9 +26,10 @@ CREATED = MappingProxyType(
     {
         StepStatus.QUEUED: "a task or an http call begins; a chained one is acquired in that event",
         StepStatus.WAITING: "a wait begins",
-        StepStatus.COMPLETED: "a transform, computed in the same event",
-        StepStatus.SKIPPED: "its condition was false, or all it needs was skipped",
-        StepStatus.FAILED: "its condition, input or value could not be computed",
+        StepStatus.COMPLETED: "a transform, a switch or a `finish`, computed in the same event",
+        StepStatus.SKIPPED: "its condition was false, or its join skips it",
+        StepStatus.FAILED: "a `fail`, or its condition, input or value could not be computed",
+        StepStatus.CANCELLED: "something it needs failed, or its run fails and it never began",
     }
 )
 """The states in which a step first appears."""
@@ -40,17 +41,20 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.LOSE: "its lease ran out: ExpireLeases, counted as a loss",
         Move.COMPLETE: "the try ended well: ReportResult",
         Move.BACK_OFF: "the try failed and there will be another: ReportResult, or its timeout",
+        Move.CATCH: "it failed, and an `output` of its `on_failure` stands in",
         Move.FAIL: "no try will follow a failed one, a wait has no result, or a key is forgotten",
         Move.RETRY: "the time for the next try has come: FireTimers",
         Move.END_WAIT: "the time it waited for has come: FireTimers",
-        Move.CANCEL: "its run is closed: an internal event; a running one at its report or expiry",
+        Move.CANCEL: (
+            "its run is closed or stops: an internal event; a running one at its report or expiry"
+        ),
     }
 )
 
 RUN_ENDS: Mapping[RunStatus, str] = MappingProxyType(
     {
-        RunStatus.COMPLETED: "every node ended and none failed",
-        RunStatus.FAILED: "a node failed",
+        RunStatus.COMPLETED: "every node ended and no failure was uncaught, or a `finish`",
+        RunStatus.FAILED: "a failure was not caught, and every node ended or none can run any more",
         RunStatus.CANCELLED: "CancelRun",
         RunStatus.TIMED_OUT: "it passed `limits.age`: ExpireRuns",
     }

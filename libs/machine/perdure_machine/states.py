@@ -8,7 +8,7 @@ from enum import StrEnum
 class RunStatus(StrEnum):
     """Where a run stands; every value but RUNNING is final."""
 
-    RUNNING = "running"  # start -> a node failed uncaught, all nodes ended, a cancel, the age limit
+    RUNNING = "running"  # start -> all nodes ended or none can run, finish, cancel, age limit
     COMPLETED = "completed"  # all nodes ended and none failed uncaught
     FAILED = "failed"  # a node failed and nothing caught it
     CANCELLED = "cancelled"  # somebody cancelled it

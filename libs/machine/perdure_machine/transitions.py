@@ -20,10 +20,11 @@ class Move(StrEnum):
     LOSE = "lose"  # the lease ran out
     COMPLETE = "complete"  # the try ended well
     BACK_OFF = "back_off"  # the try failed and there will be another
+    CATCH = "catch"  # it failed, and an output of its `on_failure` stands in
     FAIL = "fail"  # the try failed and there will be none, or a wait has no result
     RETRY = "retry"  # the time for the next try has come
     END_WAIT = "end_wait"  # the time it waited for has come
-    CANCEL = "cancel"  # its run closed
+    CANCEL = "cancel"  # its run closed, or stops
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class Transition:
     target: StepStatus
 
 
+_MAY_FAIL = frozenset({StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING})
+
 TABLE = MappingProxyType(
     {
         Move.ACQUIRE: Transition(frozenset({StepStatus.QUEUED}), StepStatus.RUNNING),
@@ -41,10 +44,8 @@ TABLE = MappingProxyType(
         Move.LOSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
         Move.BACK_OFF: Transition(frozenset({StepStatus.RUNNING}), StepStatus.BACKING_OFF),
-        Move.FAIL: Transition(
-            frozenset({StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING}),
-            StepStatus.FAILED,
-        ),
+        Move.FAIL: Transition(_MAY_FAIL, StepStatus.FAILED),
+        Move.CATCH: Transition(_MAY_FAIL, StepStatus.COMPLETED),
         Move.RETRY: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.QUEUED),
         Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),
         Move.CANCEL: Transition(

@@ -32,7 +32,10 @@ class NodeError:
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """A run's row. `input` is None where it was not loaded."""
+    """A run's row. `input` is None where it was not loaded.
+
+    `error` stands from the first failure that nothing caught, also while the run goes on.
+    """
 
     run_id: UUID
     org: str
@@ -58,6 +61,9 @@ class RunState:
 class StepState:
     """A step's row. `input` and `output` are None where there is none or it was not loaded.
 
+    `taken` are the nodes that its edges lead to, None for all; `ended_rank` counts the nodes that
+    ended up to this one; `stopping`: it was running when its run stopped.
+
     `lease_left` is what was left of the lease at the load, in seconds: for answers only, no
     decision reads it, because a renewal changes it without the run's lock (R1).
     """
@@ -81,6 +87,9 @@ class StepState:
     output: bytes | None = None
     error: NodeError | None = None
     traceparent: str | None = None
+    taken: tuple[str, ...] | None = None
+    ended_rank: int | None = None
+    stopping: bool = False
     lease_left: float | None = None
 
 
@@ -144,7 +153,8 @@ class View:
 class Wanted:
     """What a decision lacks: load it under the same lock and decide again."""
 
-    nodes: frozenset[str] = frozenset()  # their steps, with outputs
+    nodes: frozenset[str] = frozenset()  # their steps
+    outputs: frozenset[str] = frozenset()  # the outputs of those of them that have one
     steps: frozenset[int] = frozenset()  # these steps, with inputs
     input: bool = False
     unfinished: bool = False
@@ -158,6 +168,6 @@ class ViewTooNarrow(Exception):
         self.wanted = wanted
 
 
-def lacking_nodes(nodes: Iterable[str]) -> ViewTooNarrow:
-    """Say that the steps of `nodes`, with their outputs, are needed."""
-    return ViewTooNarrow(Wanted(nodes=frozenset(nodes)))
+def lacking_nodes(nodes: Iterable[str], outputs: Iterable[str]) -> ViewTooNarrow:
+    """Say that the steps of `nodes` are needed, and the outputs of `outputs` among them."""
+    return ViewTooNarrow(Wanted(nodes=frozenset(nodes), outputs=frozenset(outputs)))

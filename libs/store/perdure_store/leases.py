@@ -38,7 +38,7 @@ class Renewal(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RenewalAnswer:
-    """`lease_left` seconds are left of a renewed lease; `cancel_requested`: the run is closed."""
+    """`lease_left` seconds are left of a renewed lease; `cancel_requested`: it is to end early."""
 
     renewal: Renewal
     lease_left: float = 0.0

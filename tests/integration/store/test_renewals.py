@@ -5,6 +5,7 @@ from uuid import UUID
 
 import pytest
 from perdure_machine.events import CancelRun
+from perdure_machine.node_error import ErrorClass
 from perdure_store.leases import HeldLease, Renewal, RenewalAnswer, renew_leases
 from perdure_testkit.database import Database
 from perdure_testkit.engines.driver import ORG, Driver, lease_of, new_lease
@@ -127,3 +128,18 @@ async def test_the_same_lease_twice_in_one_call_is_renewed_twice(
     lease = await take(driver)
     answers = await renew(port, lease, lease)
     assert [a.renewal for a in answers] == [Renewal.RENEWED, Renewal.RENEWED]
+
+
+async def test_the_holder_of_a_step_whose_run_stops_is_told(
+    driver: Driver, port: PostgresPort
+) -> None:
+    task = TASK["a"]
+    clean = {**task, "needs": ["bad"], "join": "settled"}
+    lease = await take(driver, {"a": task, "bad": task, "clean": clean})
+    (answer,) = await renew(port, lease)
+    assert not answer.cancel_requested
+    await driver.fail(await driver.acquire(lease.run_id, "bad"), ErrorClass.PERMANENT)
+    await driver.settle()
+    (answer,) = await renew(port, lease)
+    assert (answer.renewal, answer.cancel_requested) == (Renewal.RENEWED, True)
+    await driver.drain()

@@ -17,12 +17,21 @@ PAGE = Path(__file__).parents[3] / "docs" / "reference" / "definition.md"
 SCHEMA: dict[str, Any] = json.loads(schema_text())
 LANES = frozenset({"io", "slow"})
 BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft")}
-KINDS = ("task", "http", "wait", "transform")
+AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "tell")}
+KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish")
+LEAST: dict[str, dict[str, Any]] = {
+    "task": {"handler": "h"},
+    "http": {"url": "u"},
+    "switch": {"cases": [{"when": "true", "then": ["call"]}]},
+    "fail": {"code": "c"},
+    "finish": {},
+}
+PLACES = ("node", *LEAST, "case", "handler", "retry_rule")
 
 
 def document(node: dict[str, Any], **members: Any) -> dict[str, Any]:
     node = {"needs": list(BEFORE), **node}
-    return {"name": "w", "nodes": {**BEFORE, "this": node}, **members}
+    return {"name": "w", "nodes": {**BEFORE, **AFTER, "this": node}, **members}
 
 
 def examples() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -36,11 +45,19 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for kind in KINDS:
         for value in definitions[kind]["examples"]:
             yield kind, document({kind: value})
-    for kind, least in (("task", {"handler": "h"}), ("http", {"url": "u"})):
+    for kind, least in LEAST.items():
         for name, value in each(definitions[kind]["properties"]):
             yield f"{kind}.{name}", document({kind: {**least, name: value}})
     for name, value in each(definitions["retry_rule"]["properties"]):
         yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
+    for value in definitions["join"]["examples"]:
+        yield "join", document({"task": {"handler": "h"}, "join": value})
+    for name, value in each(definitions["case"]["properties"]):
+        case = {"when": "true", "then": ["call"], name: value}
+        yield f"case.{name}", document({"switch": {"cases": [case]}})
+    for name, value in each(definitions["handler"]["properties"]):
+        handler = {"output": 1, name: value} if name == "when" else {name: value}
+        yield f"handler.{name}", document({"task": {"handler": "h"}, "on_failure": [handler]})
 
 
 def each(properties: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -58,7 +75,7 @@ def test_every_construct_has_an_example_that_parses(name: str, example: dict[str
 
 
 def test_no_construct_lacks_an_example_or_a_description() -> None:
-    places = [SCHEMA, *(SCHEMA["$defs"][name] for name in ("node", "task", "http", "retry_rule"))]
+    places = [SCHEMA, *(SCHEMA["$defs"][name] for name in PLACES)]
     for place in places:
         for name, member in place["properties"].items():
             described = member if "$ref" not in member else {**SCHEMA["$defs"], **member}

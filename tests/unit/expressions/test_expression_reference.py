@@ -36,7 +36,8 @@ def sample() -> Scope:
     run = RunFacts(**json.loads(raw)["run"])
     given = cut(raw, ("input",))
     assert given is not None
-    return Scope(given, nodes, run)
+    join, error = cut(raw, ("join",)), cut(raw, ("error",))
+    return Scope(given, nodes, run, join, error)
 
 
 @pytest.mark.parametrize(("source", "value", "code"), ROWS, ids=[row[0] for row in ROWS])

@@ -1,11 +1,9 @@
-"""Which rule an error meets, how long it waits, and how a join reads its needs."""
+"""Which rule an error meets, and how long it waits."""
 
 import pytest
-from perdure_machine.decide.advance import Join, join_of
 from perdure_machine.decide.failing import matching_rule, retry_delay
 from perdure_machine.definition.model import RetryRule
-from perdure_machine.states import StepStatus
-from perdure_machine.view import NodeError, StepState
+from perdure_machine.view import NodeError
 
 NAMED = RetryRule(frozenset({"E1", "rate_limited"}), 3, 1.0, 2.0, 60.0)
 REST = RetryRule(frozenset(), 1, 1.0, 2.0, 60.0)
@@ -43,24 +41,3 @@ def test_f043_the_wait_that_was_asked_for_wins_over_the_rule(asked: float, waits
 @pytest.mark.parametrize("base", [0.0, 1e-9, 1e-7])
 def test_a_base_too_small_to_count_retries_at_once(base: float) -> None:
     assert retry_delay(RetryRule(frozenset(), 9, base, 2.0, 60.0), 5, 0.5, None) == 0.0
-
-
-DONE, SKIPPED, OPEN = StepStatus.COMPLETED, StepStatus.SKIPPED, StepStatus.RUNNING
-
-
-@pytest.mark.parametrize(
-    ("needs", "join"),
-    [
-        ([], Join.RUN),
-        ([DONE], Join.RUN),
-        ([DONE, SKIPPED], Join.RUN),
-        ([SKIPPED, SKIPPED], Join.SKIP),
-        ([DONE, OPEN], Join.WAIT),
-        ([SKIPPED, OPEN], Join.WAIT),
-        ([None, DONE], Join.WAIT),
-        ([None, SKIPPED], Join.WAIT),
-    ],
-)
-def test_a_join_waits_runs_or_is_skipped(needs: list[StepStatus | None], join: Join) -> None:
-    steps = [StepState(1, "a", "task", status) if status else None for status in needs]
-    assert join_of(steps) is join

@@ -47,8 +47,10 @@ def test_steps_are_created_in_the_states_that_the_page_names() -> None:
         "transform": {"transform": 1},
         "skipped": {"when": "false", "transform": 1},
         "failed": {"transform": "${input.absent}"},
+        "cancelled": {"needs": ["failed"], "transform": 1},
     }
-    document = json.dumps({"name": "all", "nodes": nodes}).encode()
+    members = {"name": "all", "nodes": nodes, "on_error": "finish_others"}
+    document = json.dumps(members).encode()
     definition = parse(document, known_lanes=frozenset(DEFAULT_LANES))
     decision = decide_start(definition, DEFAULT_LANES, _start())
     created = {action.step.status for action in decision.actions if isinstance(action, PutStep)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from perdure_machine.decide.advance import advance
 from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.decide.ending import cancel_run, expire_run
 from perdure_machine.decide.leasing import acquire, expire, release
@@ -35,7 +36,9 @@ __all__ = ["Decision", "decide", "decide_start"]
 def decide(definition: Definition, lanes: Mapping[str, Lane], view: View, event: Event) -> Decision:
     """Return what `event` does to the run of `view`, which runs on `definition`."""
     draft = Draft(definition, lanes, view)
-    return draft.decision(_reply(draft, event))
+    reply = _reply(draft, event)
+    advance(draft)
+    return draft.decision(reply)
 
 
 def _reply(draft: Draft, event: Event) -> Reply:

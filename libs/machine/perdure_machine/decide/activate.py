@@ -7,11 +7,25 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
+from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.ending import fail_run
+from perdure_machine.decide.ending import fail_run, finish_run, run_output
+from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.leasing import enqueue, hand_out
-from perdure_machine.decide.scope import object_bytes, run_input, scope_for
-from perdure_machine.definition.model import Http, Kind, Node, Task, Transform, Wait
+from perdure_machine.decide.scope import object_bytes, run_input
+from perdure_machine.decide.stopping import new_step, skip
+from perdure_machine.decide.uncaught import end_failed
+from perdure_machine.definition.model import (
+    Fail,
+    Finish,
+    Http,
+    Kind,
+    Node,
+    Switch,
+    Task,
+    Transform,
+    Wait,
+)
 from perdure_machine.events import Queue
 from perdure_machine.expressions import (
     Expression,
@@ -30,25 +44,25 @@ from perdure_machine.view import NodeError, StepState
 SHARED_OWNER = "shared"
 """The owner of the queues of built-in executors."""
 
+_NOTHING = b"null"
+
 
 def activate(draft: Draft, node: Node) -> StepState:
     """Begin a node whose needs allow it."""
     if draft.run.next_step > draft.definition.limits.steps:
-        return _fail(draft, node, _too_many_steps(draft, node))
+        return _refuse_step(draft, node)
     try:
-        scope = scope_for(draft, _expressions(node))
+        scope = node_scope(draft, node, expressions_of(node))
         if node.when is not None and not evaluate_bool(node.when, scope):
             return skip(draft, node, "its condition was false")
         return _begin(draft, node, scope)
     except ExpressionFailed as failure:
-        return _fail(draft, node, expression_error(failure, node.id))
+        return fail_at_once(draft, node, expression_error(failure, node.id))
 
 
-def skip(draft: Draft, node: Node, why: str) -> StepState:
-    """End a node without having run it."""
-    step = draft.end_node(PutStep(_new(draft, node, StepStatus.SKIPPED), ended=True))
-    draft.record("step_skipped", step, why=why)
-    return step
+def fail_at_once(draft: Draft, node: Node, error: NodeError) -> StepState:
+    """End a node that failed before it could begin."""
+    return end_failed(draft, new_step(draft, node, StepStatus.FAILED), error)
 
 
 def shaped(draft: Draft, node: Node, output: bytes) -> bytes:
@@ -56,30 +70,55 @@ def shaped(draft: Draft, node: Node, output: bytes) -> bytes:
     if node.result is None:
         return output
     own = {node.id: NodeValue(StepStatus.COMPLETED, output, None)}
-    return render(node.result, scope_for(draft, [node.result], own))
+    return render(node.result, node_scope(draft, node, [node.result], own))
 
 
 def _begin(draft: Draft, node: Node, scope: Scope) -> StepState:
     match node.kind:
-        case Transform():
-            return _transform(draft, node, node.kind, scope)
+        case Transform(value):
+            return _complete(draft, node, shaped(draft, node, render(value, scope)))
+        case Switch():
+            return _switch(draft, node, node.kind, scope)
+        case Fail():
+            return fail_at_once(draft, node, made_error(node.kind, scope, node.id))
+        case Finish():
+            return _finish(draft, node, node.kind, scope)
         case Wait():
             return _wait(draft, node, node.kind, scope)
         case Task() | Http():
             return _dispatch(draft, node, _work_input(draft, node.kind, scope))
 
 
-def _transform(draft: Draft, node: Node, kind: Transform, scope: Scope) -> StepState:
-    output = shaped(draft, node, render(kind.value, scope))
-    step = _new(draft, node, StepStatus.COMPLETED)
-    step = draft.end_node(PutStep(replace(step, output=output), ended=True))
-    draft.record("step_completed", step)
+def _complete(
+    draft: Draft, node: Node, output: bytes, taken: tuple[str, ...] | None = None
+) -> StepState:
+    step = replace(new_step(draft, node, StepStatus.COMPLETED), output=output, taken=taken)
+    step = draft.end_node(PutStep(step, ended=True))
+    then = {} if taken is None else {"then": ", ".join(taken)}
+    draft.record("step_completed", step, **then)
+    return step
+
+
+def _switch(draft: Draft, node: Node, kind: Switch, scope: Scope) -> StepState:
+    taken = next(
+        (case.then for case in kind.cases if evaluate_bool(case.when, scope)), kind.otherwise
+    )
+    return _complete(draft, node, shaped(draft, node, _NOTHING), taken)
+
+
+def _finish(draft: Draft, node: Node, kind: Finish, scope: Scope) -> StepState:
+    if kind.output is None:
+        output = run_output(draft)
+    else:
+        output = render(kind.output, scope, omit_absent=True)
+    step = _complete(draft, node, shaped(draft, node, output))
+    finish_run(draft, node.id, output)
     return step
 
 
 def _wait(draft: Draft, node: Node, kind: Wait, scope: Scope) -> StepState:
     seconds = evaluate_duration(kind.duration, scope)
-    step = draft.put_step(PutStep(_new(draft, node, StepStatus.WAITING)))
+    step = draft.put_step(PutStep(new_step(draft, node, StepStatus.WAITING)))
     draft.actions.append(SetTimer(TimerKind.WAIT, step.step, seconds))
     draft.record("step_waiting", step, seconds=seconds)
     return step
@@ -89,7 +128,7 @@ def _dispatch(draft: Draft, node: Node, payload: bytes) -> StepState:
     run = draft.run
     owner = run.org if isinstance(node.kind, Task) else SHARED_OWNER
     step = replace(
-        _new(draft, node, StepStatus.QUEUED),
+        new_step(draft, node, StepStatus.QUEUED),
         lane=node.lane,
         owner=owner,
         priority=max(-100, min(100, run.priority + node.priority)),
@@ -125,34 +164,24 @@ def _rendered(templates: Iterable[tuple[str, Template]], scope: Scope) -> bytes:
     return object_bytes((name, render(template, scope)) for name, template in templates)
 
 
-def _new(draft: Draft, node: Node, status: StepStatus) -> StepState:
-    return StepState(draft.new_step_number(), node.id, node.kind.name, status)
-
-
-def _fail(draft: Draft, node: Node, error: NodeError) -> StepState:
-    failed = replace(_new(draft, node, StepStatus.FAILED), error=error)
+def _refuse_step(draft: Draft, node: Node) -> StepState:
+    """End a run that has had all the steps it may have; nothing catches that."""
+    limit = draft.definition.limits.steps
+    message = f"the run reached its limit of {limit} steps"
+    error = NodeError(ErrorClass.PERMANENT, "TOO_MANY_STEPS", message, node=node.id)
+    failed = replace(new_step(draft, node, StepStatus.FAILED), error=error)
     step = draft.end_node(PutStep(failed, ended=True))
     draft.record("step_failed", step, code=error.code, message=error.message)
     fail_run(draft, error)
     return step
 
 
-def _too_many_steps(draft: Draft, node: Node) -> NodeError:
-    limit = draft.definition.limits.steps
-    return NodeError(
-        ErrorClass.PERMANENT,
-        "TOO_MANY_STEPS",
-        f"the run reached its limit of {limit} steps",
-        None,
-        node.id,
-    )
+def expressions_of(node: Node) -> list[Expression | Template | None]:
+    """Return the expressions that are evaluated when the node begins."""
+    return [node.when, *_of_kind(node.kind)]
 
 
-def _expressions(node: Node) -> list[Expression | Template | None]:
-    return [node.when, *_templates(node.kind)]
-
-
-def _templates(kind: Kind) -> list[Template | None]:
+def _of_kind(kind: Kind) -> list[Expression | Template | None]:
     match kind:
         case Task():
             return [kind.input]
@@ -162,3 +191,9 @@ def _templates(kind: Kind) -> list[Template | None]:
             return [kind.duration]
         case Transform():
             return [kind.value]
+        case Switch():
+            return [case.when for case in kind.cases]
+        case Fail():
+            return [kind.code, kind.message, kind.output]
+        case Finish():
+            return [kind.output]

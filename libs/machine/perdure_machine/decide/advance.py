@@ -2,98 +2,81 @@
 
 from __future__ import annotations
 
-import json
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from enum import Enum, auto
+from collections.abc import Sequence
 
-from perdure_machine.actions import SetTimer
-from perdure_machine.decide.activate import activate, skip
+from perdure_machine.decide.activate import activate, fail_at_once
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.ending import complete_run
-from perdure_machine.definition.model import Node, Prefetch
-from perdure_machine.states import ENDED, StepStatus, TimerKind
-from perdure_machine.view import StepState
+from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE, complete_run, fail_run
+from perdure_machine.decide.joining import SKIPPED_BECAUSE, turn_of
+from perdure_machine.decide.joins import Turn
+from perdure_machine.decide.later import go_on_later
+from perdure_machine.decide.stopping import NEED_FAILED, RUN_STOPS, cancel, skip, stop
+from perdure_machine.decide.widening import widened
+from perdure_machine.definition.model import Node
+from perdure_machine.expressions import ExpressionFailed
+from perdure_machine.node_error import expression_error
+from perdure_machine.view import ViewTooNarrow
 
 MAX_INLINE_NODES = 100
 """Nodes that one event may begin; the rest goes on by an internal event, so none takes long."""
 
 
-class Join(Enum):
-    """What the needs of a node say about it."""
-
-    WAIT = auto()
-    RUN = auto()
-    SKIP = auto()
-
-
-def advance(draft: Draft, candidates: Iterable[str]) -> None:
-    """Begin each candidate whose needs allow it, and what follows from inline nodes, in order."""
-    waiting = deque(candidates)
+def advance(draft: Draft) -> None:
+    """Decide on each candidate, and on what follows from nodes that end at once, in order."""
+    first = tuple(draft.candidates)
     begun = 0
-    while waiting and draft.running:
+    while draft.candidates and draft.running:
         if begun == MAX_INLINE_NODES:
-            _go_on_later(draft, waiting)
+            go_on_later(draft, draft.candidates)
+            draft.candidates.clear()
             return
-        node = draft.definition.nodes[waiting.popleft()]
-        step = _begin(draft, node)
-        if step is None:
-            continue
-        begun += 1
-        if step.status in ENDED:
-            waiting.extend(node.dependents)
+        node = draft.definition.nodes[draft.candidates.popleft()]
+        try:
+            begun += _decide(draft, node)
+        except ViewTooNarrow as narrow:
+            raise widened(draft, first, narrow) from None
+    draft.candidates.clear()
     if draft.running and draft.run.ended_nodes == len(draft.definition.nodes):
+        _end(draft)
+
+
+def go_on(draft: Draft, nodes: Sequence[str]) -> None:
+    """Decide on what an earlier event left for later."""
+    draft.candidates.extend(nodes[:MAX_ENDED_AT_ONCE])
+    if len(nodes) > MAX_ENDED_AT_ONCE:
+        go_on_later(draft, nodes[MAX_ENDED_AT_ONCE:])
+
+
+def _decide(draft: Draft, node: Node) -> bool:
+    """Decide on one node; return whether that made a step or ended one."""
+    step = draft.step_of(node.id)
+    if step is not None:
+        return draft.stops(node.id) and stop(draft, step)
+    if draft.stops(node.id):
+        cancel(draft, node, RUN_STOPS)
+        return True
+    draft.require(node.needs)
+    return _take_turn(draft, node)
+
+
+def _take_turn(draft: Draft, node: Node) -> bool:
+    try:
+        turn = turn_of(draft, node)
+    except ExpressionFailed as failure:
+        fail_at_once(draft, node, expression_error(failure, node.id))
+        return True
+    match turn:
+        case Turn.RUN:
+            activate(draft, node)
+        case Turn.SKIP:
+            skip(draft, node, SKIPPED_BECAUSE[node.join.kind])
+        case Turn.CANCEL:
+            cancel(draft, node, NEED_FAILED)
+    return turn is not Turn.WAIT
+
+
+def _end(draft: Draft) -> None:
+    if draft.run.error is not None:
+        fail_run(draft, draft.run.error)
+    else:
         complete_run(draft)
-
-
-def go_on(draft: Draft, candidates: Sequence[str]) -> None:
-    """Advance what an earlier event left for later; unlike that one, no step leads to it."""
-    around = [one for node in candidates for one in _prefetches(draft, node)]
-    draft.require(
-        {node for one in around for node in one.steps},
-        outputs={node for one in around for node in one.outputs},
-    )
-    advance(draft, candidates)
-
-
-def join_of(needs: Iterable[StepState | None]) -> Join:
-    """Decide the join `all`: every need ended, at least one of them well; all skipped skips.
-
-    A need that failed uncaught has closed the run, so it is never seen here.
-    """
-    statuses = [need.status if need is not None else None for need in needs]
-    if any(status not in ENDED for status in statuses):
-        return Join.WAIT
-    if statuses and all(status is StepStatus.SKIPPED for status in statuses):
-        return Join.SKIP
-    return Join.RUN
-
-
-def _begin(draft: Draft, node: Node) -> StepState | None:
-    draft.require([node.id, *node.needs])
-    if draft.step_of(node.id) is not None:
-        return None
-    match join_of(draft.step_of(need) for need in node.needs):
-        case Join.WAIT:
-            return None
-        case Join.SKIP:
-            return skip(draft, node, "all it needs was skipped")
-        case Join.RUN:
-            return activate(draft, node)
-
-
-def _go_on_later(draft: Draft, waiting: Iterable[str]) -> None:
-    nodes = json.dumps(list(dict.fromkeys(waiting))).encode()
-    draft.actions.append(
-        SetTimer(TimerKind.ADVANCE, None, 0.0, draft.run.generation, details=nodes)
-    )
-
-
-def _prefetches(draft: Draft, node: str) -> Iterator[Prefetch]:
-    """Yield what may be read when the node begins: what may be when one of its needs ends."""
-    definition = draft.definition
-    needs = definition.nodes[node].needs
-    if not needs:
-        yield definition.start_prefetch
-    for need in needs:
-        yield definition.nodes[need].prefetch

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -14,7 +15,8 @@ from perdure_machine.actions import (
     RecordAttempt,
     RecordHistory,
 )
-from perdure_machine.definition.model import Definition, Node
+from perdure_machine.definition.graph import reachable
+from perdure_machine.definition.model import Definition, Node, OnError
 from perdure_machine.events import Offer, Queue
 from perdure_machine.lanes import Lane
 from perdure_machine.replies import Granted, Reply
@@ -40,7 +42,10 @@ class Decision:
 
 
 class Draft:
-    """Collects the actions of one event. Lives for one call of `decide` and is never shared."""
+    """Collects the actions of one event. Lives for one call of `decide` and is never shared.
+
+    `candidates` are the nodes to decide on next, because something that they need has ended.
+    """
 
     def __init__(self, definition: Definition, lanes: Mapping[str, Lane], view: View) -> None:
         self.definition = definition
@@ -53,15 +58,31 @@ class Draft:
         self.timers = dict(view.timers)
         self.actions: list[Action] = []
         self.chained: Granted | None = None
+        self.candidates: deque[str] = deque()
         self._offer: Offer | None = None
         self._by_node = {step.node: step.step for step in view.steps.values()}
         self._ended = False
         self._age: float | None = None
+        self._descendants: frozenset[str] | None = None
 
     @property
     def running(self) -> bool:
         """Whether the run still goes on."""
         return self.run.status is RunStatus.RUNNING
+
+    def stops(self, node: str) -> bool:
+        """Tell whether the node is stopped: its run fails, and it does not descend from what did.
+
+        The first failure that nothing caught is what counts, whatever fails after it.
+        """
+        error = self.run.error
+        if error is None or not self.running or self.definition.on_error is not OnError.STOP:
+            return False
+        if self._descendants is None:
+            nodes = self.definition.nodes
+            dependents = {id_: one.dependents for id_, one in nodes.items()}
+            self._descendants = reachable([error.node], dependents) | {error.node}
+        return node not in self._descendants
 
     def node(self, step: StepState) -> Node:
         """Return the vertex that the step activates."""
@@ -86,10 +107,15 @@ class Draft:
 
         Raises `ViewTooNarrow` for all that is missing at once, because each request is a query.
         """
-        lacking = {node for node in states if self._lacks(node)}
-        lacking |= {node for node in outputs if self._lacks(node, output=True)}
+        outputs = frozenset(outputs)
+        lacking = self.unknown(states, outputs)
         if lacking:
-            raise lacking_nodes(lacking)
+            raise lacking_nodes(lacking, lacking & outputs)
+
+    def unknown(self, states: Iterable[str], outputs: Iterable[str] = ()) -> frozenset[str]:
+        """Return the nodes whose step, or for `outputs` its output, the view does not tell."""
+        lacking = {node for node in states if self._lacks(node)}
+        return frozenset(lacking | {node for node in outputs if self._lacks(node, output=True)})
 
     def _lacks(self, node: str, *, output: bool = False) -> bool:
         number = self._by_node.get(node)
@@ -124,9 +150,11 @@ class Draft:
         return action.step
 
     def end_node(self, action: PutStep) -> StepState:
-        """Write a step of the running run that ended just now."""
-        self.run = replace(self.run, ended_nodes=self.run.ended_nodes + 1)
-        return self.put_step(action)
+        """Write a step of the running run that ended just now; its dependents are candidates."""
+        rank = self.run.ended_nodes + 1
+        self.run = replace(self.run, ended_nodes=rank)
+        self.candidates.extend(self.node(action.step).dependents)
+        return self.put_step(replace(action, step=replace(action.step, ended_rank=rank)))
 
     def drop_timer(self, timer_id: int) -> None:
         """Delete a timer that was delivered or is void."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perdure_machine.actions import Dequeue, DropStepTimers, PutStep, SetTimer
+from perdure_machine.actions import SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.scope import scope_for
+from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
 from perdure_machine.events import CancelRun
 from perdure_machine.expressions import ExpressionFailed, render
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
-from perdure_machine.states import RunStatus, StepStatus, TimerKind
-from perdure_machine.transitions import Move, moved
-from perdure_machine.view import NodeError, ViewTooNarrow, Wanted
+from perdure_machine.states import RunStatus, TimerKind
+from perdure_machine.view import NodeError, RunState, ViewTooNarrow, Wanted
 
 MAX_ENDED_AT_ONCE = 500
 """Steps of a closed run that one internal event ends (design section 12)."""
@@ -21,10 +21,8 @@ MAX_ENDED_AT_ONCE = 500
 
 def complete_run(draft: Draft) -> None:
     """End a run whose nodes have all ended, with its output."""
-    definition = draft.definition
-    template = definition.output or definition.leaf_output
     try:
-        output = render(template, scope_for(draft, [template]), omit_absent=True)
+        output = run_output(draft)
     except ExpressionFailed as failure:
         fail_run(draft, expression_error(failure, ""))
         return
@@ -32,9 +30,24 @@ def complete_run(draft: Draft) -> None:
     draft.record("run_completed")
 
 
+def run_output(draft: Draft) -> bytes:
+    """Return the run's output as its document has it. Raises `ExpressionFailed`."""
+    template = draft.definition.output or draft.definition.leaf_output
+    return render(template, scope_for(draft, [template]), omit_absent=True)
+
+
+def finish_run(draft: Draft, node: str, output: bytes) -> None:
+    """Close a run where `node` finishes it; one that fails already still ends failed."""
+    if draft.run.error is not None:
+        fail_run(draft, draft.run.error)
+        return
+    _close(draft, replace(draft.run, status=RunStatus.COMPLETED, output=output))
+    draft.record("run_finished", node=node)
+
+
 def fail_run(draft: Draft, error: NodeError) -> None:
     """Close a run because a node of it failed and nothing caught it."""
-    _close(draft, RunStatus.FAILED, error)
+    _close(draft, replace(draft.run, status=RunStatus.FAILED, error=error))
     draft.record("run_failed", node=error.node, code=error.code, message=error.message)
 
 
@@ -44,7 +57,7 @@ def cancel_run(draft: Draft, event: CancelRun) -> Reply:
         return Cancelled(changed=False)
     if not draft.running:
         return Closed(draft.run.status)
-    _close(draft, RunStatus.CANCELLED, None)
+    _close(draft, replace(draft.run, status=RunStatus.CANCELLED, error=None))
     draft.record("run_cancelled", reason=event.reason)
     return Cancelled(changed=True)
 
@@ -54,7 +67,7 @@ def expire_run(draft: Draft) -> Reply:
     if not draft.running:
         return Stale()
     error = NodeError(ErrorClass.PERMANENT, "RUN_TOO_OLD", "the run passed its age limit")
-    _close(draft, RunStatus.TIMED_OUT, error)
+    _close(draft, replace(draft.run, status=RunStatus.TIMED_OUT, error=error))
     draft.record("run_timed_out")
     return Applied()
 
@@ -65,25 +78,17 @@ def end_steps(draft: Draft) -> None:
     if unfinished is None:
         raise ViewTooNarrow(Wanted(unfinished=True))
     for number in unfinished[:MAX_ENDED_AT_ONCE]:
-        _cancel_step(draft, number)
+        drop_ways_forward(draft, draft.steps[number])
+        end_cancelled(draft, draft.steps[number])
     if len(unfinished) > MAX_ENDED_AT_ONCE:
         _end_steps_later(draft)
 
 
-def _close(draft: Draft, status: RunStatus, error: NodeError | None) -> None:
-    draft.end_run(replace(draft.run, status=status, error=error))
+def _close(draft: Draft, closed: RunState) -> None:
+    draft.end_run(closed)
     if draft.run.next_step - 1 > draft.run.ended_nodes:
         _end_steps_later(draft)
 
 
 def _end_steps_later(draft: Draft) -> None:
     draft.actions.append(SetTimer(TimerKind.END_STEPS, None, 0.0, draft.run.generation))
-
-
-def _cancel_step(draft: Draft, number: int) -> None:
-    step = draft.steps[number]
-    if step.status is StepStatus.QUEUED:
-        draft.actions.append(Dequeue(number))
-    else:
-        draft.actions.append(DropStepTimers(number))
-    draft.record("step_cancelled", draft.put_step(PutStep(moved(step, Move.CANCEL), ended=True)))

@@ -10,7 +10,8 @@ from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import may_repeat, needs_review
-from perdure_machine.decide.ending import fail_run
+from perdure_machine.decide.stopping import end_cancelled
+from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.definition.model import RetryRule
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.states import TimerKind
@@ -37,14 +38,14 @@ def fail_try(
 ) -> None:
     """Count a failed try of a running step; try again by its rules, or fail its node."""
     failed = replace(step, failures=step.failures + 1, error=error)
-    if not draft.running:
+    if not draft.running or step.stopping:
         end_cancelled(draft, failed, expired=expired)
         return
     if needs_review(draft, step):
         error = _outcome_unknown(error)
     rule = matching_rule(draft.node(step).retry or (draft.lane(step).retry,), error)
     if rule is None or failed.failures > rule.max or not may_repeat(draft, step):
-        _fail_node(draft, replace(failed, error=error), error, expired)
+        end_failed(draft, failed, error, expired=expired)
         return
     delay = retry_delay(rule, failed.failures, jitter, retry_after)
     back = draft.put_step(PutStep(moved(failed, Move.BACK_OFF), expired=expired))
@@ -60,13 +61,7 @@ def fail_forgotten(draft: Draft, step: StepState) -> None:
         "nobody knows whether the call was performed, and its provider keeps the key no longer",
         node=step.node,
     )
-    _fail_node(draft, replace(step, error=error), error, None)
-
-
-def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
-    """End a running step whose run is closed already."""
-    ended = draft.put_step(PutStep(moved(step, Move.CANCEL), ended=True, expired=expired))
-    draft.record("step_cancelled", ended)
+    end_failed(draft, step, error)
 
 
 def matching_rule(rules: Sequence[RetryRule], error: NodeError) -> RetryRule | None:
@@ -96,11 +91,3 @@ def _outcome_unknown(error: NodeError) -> NodeError:
         f"nobody knows whether the call was performed, so it is not repeated: {error.message}",
         node=error.node,
     )
-
-
-def _fail_node(
-    draft: Draft, step: StepState, error: NodeError, expired: ExpectedExpiry | None
-) -> None:
-    ended = draft.end_node(PutStep(moved(step, Move.FAIL), ended=True, expired=expired))
-    draft.record("step_failed", ended, code=error.code, message=error.message)
-    fail_run(draft, error)

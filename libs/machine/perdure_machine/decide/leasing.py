@@ -17,7 +17,8 @@ from perdure_machine.decide.effects import (
     may_repeat,
     settle_effect,
 )
-from perdure_machine.decide.failing import end_cancelled, fail_forgotten, fail_try
+from perdure_machine.decide.failing import fail_forgotten, fail_try
+from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.definition.model import Task
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
@@ -91,7 +92,7 @@ def release(draft: Draft, event: Release) -> Reply:
         return Stale()
     give_back_effect(draft, step)
     draft.end_attempt(step, AttemptOutcome.RELEASED)
-    if not draft.running:
+    if not draft.running or step.stopping:
         end_cancelled(draft, step)
         return Applied()
     back = draft.put_step(PutStep(moved(step, Move.RELEASE)))
@@ -128,7 +129,7 @@ def _lose(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry)
     losses = step.losses + 1
     lost = replace(step, losses=losses)
     draft.record("step_lost", lost, losses=losses, worker=step.worker or "")
-    if not draft.running:
+    if not draft.running or step.stopping:
         end_cancelled(draft, lost, expired=expired)
     elif losses >= draft.lane(step).poison_limit:
         fail_try(draft, lost, _poison(lost), jitter, expired=expired)

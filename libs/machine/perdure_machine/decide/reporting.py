@@ -70,7 +70,7 @@ def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Rep
         return Applied()
     draft.record("step_completed", draft.end_node(PutStep(done, ended=True)))
     draft.offer(event.offer)
-    advance(draft, draft.node(step).dependents)
+    advance(draft)
     chained = _chained(draft)
     next_step = chained.step.step if chained else None
     draft.end_attempt(step, AttemptOutcome.COMPLETED, next_step=next_step)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from perdure_machine.decide.draft import Draft
 from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
-from perdure_machine.expressions.reads import INPUT
+from perdure_machine.expressions.reads import INPUT, JOIN
 from perdure_machine.node_error import encode_error
 from perdure_machine.view import RunState, StepState, ViewTooNarrow, Wanted
 
@@ -17,8 +17,13 @@ def scope_for(
     draft: Draft,
     expressions: Iterable[Expression | Template | None],
     own: Mapping[str, NodeValue] | None = None,
+    *,
+    join: Callable[[], bytes | None] | None = None,
+    error: bytes | None = None,
 ) -> Scope:
     """Return the scope for evaluating `expressions`; `own` are nodes that are just ending.
+
+    `join` gives what they see of their node's join, `error` is the error that they handle.
 
     Raises `ViewTooNarrow`.
     """
@@ -30,7 +35,8 @@ def scope_for(
         outputs={str(read.node) for read in others if read.part == "output"},
     )
     payload = run_input(draft) if any(read.root == INPUT for read in reads) else b""
-    return Scope(payload, _Nodes(draft, own), _facts(draft.run))
+    joined = join() if join is not None and any(read.root == JOIN for read in reads) else None
+    return Scope(payload, _Nodes(draft, own), _facts(draft.run), joined, error)
 
 
 def run_input(draft: Draft) -> bytes:

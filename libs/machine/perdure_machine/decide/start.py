@@ -20,7 +20,8 @@ def decide_start(definition: Definition, lanes: Mapping[str, Lane], event: Start
     draft = Draft(definition, lanes, view)
     draft.age_limit(definition.limits.age)
     draft.record("run_started")
-    advance(draft, definition.roots)
+    draft.candidates.extend(definition.roots)
+    advance(draft)
     return draft.decision(Started(draft.run))
 
 

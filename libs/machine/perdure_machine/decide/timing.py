@@ -7,10 +7,11 @@ from dataclasses import replace
 
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.activate import shaped
-from perdure_machine.decide.advance import advance, go_on
+from perdure_machine.decide.advance import go_on
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.ending import end_steps, fail_run
+from perdure_machine.decide.ending import end_steps
 from perdure_machine.decide.leasing import enqueue
+from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.events import FireTimer
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import expression_error
@@ -57,18 +58,10 @@ def _end_wait(draft: Draft, timer: TimerState) -> None:
     try:
         output = shaped(draft, draft.node(step), _NOTHING)
     except ExpressionFailed as failure:
-        _fail_wait(draft, step, failure)
+        end_failed(draft, step, expression_error(failure, step.node))
         return
     done = replace(moved(step, Move.END_WAIT), output=output)
     draft.record("wait_ended", draft.end_node(PutStep(done, ended=True)))
-    advance(draft, draft.node(step).dependents)
-
-
-def _fail_wait(draft: Draft, step: StepState, failure: ExpressionFailed) -> None:
-    error = expression_error(failure, step.node)
-    failed = replace(moved(step, Move.FAIL), error=error)
-    draft.record("step_failed", draft.end_node(PutStep(failed, ended=True)), code=error.code)
-    fail_run(draft, error)
 
 
 def _waiter(draft: Draft, timer: TimerState, status: StepStatus) -> StepState | None:

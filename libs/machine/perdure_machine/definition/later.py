@@ -12,7 +12,6 @@ DOCUMENT = frozenset({"deadline", "exclusive", "compensate_on_cancel", "at_end",
 LIMITS = frozenset({"cost"})
 KINDS = frozenset(
     {
-        "switch",
         "signal",
         "approval",
         "for_each",
@@ -20,17 +19,13 @@ KINDS = frozenset(
         "run",
         "emit",
         "group",
-        "fail",
-        "finish",
         "grpc",
         "cancel_run",
     }
 )
 NODE = KINDS | {
-    "join",
     "cancel_rest",
     "deadline",
-    "on_failure",
     "compensate",
     "publish",
     "effect_key",
@@ -41,16 +36,13 @@ NODE = KINDS | {
 TASK = frozenset({"one_of", "connection"})
 HTTP = frozenset({"connection"})
 WAIT = frozenset({"until", "calendar", "zone"})
-DOCUMENT_VALUES = {"on_error": {"finish_others"}}
+FINISH = frozenset({"compensate"})
 EFFECTS = frozenset({"reconcile"})
 
 
 def without_later(document: dict[str, Json], problems: Problems) -> dict[str, Json]:
     """Return the document without constructs of later versions, each noted as a problem."""
     kept = _without(document, DOCUMENT, (), problems)
-    for key, values in DOCUMENT_VALUES.items():
-        if kept.get(key) in values:
-            _note((key,), str(kept.pop(key)), problems)
     limits = kept.get("limits")
     if isinstance(limits, dict):
         kept["limits"] = _without(limits, LIMITS, ("limits",), problems)
@@ -69,7 +61,7 @@ def _node(node: Json, path: Path, problems: Problems) -> Json:
     if not isinstance(node, dict):
         return node
     kept = _without(node, NODE, path, problems)
-    for kind, later in (("task", TASK), ("http", HTTP), ("wait", WAIT)):
+    for kind, later in (("task", TASK), ("http", HTTP), ("wait", WAIT), ("finish", FINISH)):
         body = kept.get(kind)
         if isinstance(body, dict):
             kept[kind] = _without(body, later, (*path, kind), problems)

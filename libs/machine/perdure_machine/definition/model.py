@@ -96,12 +96,87 @@ class Transform:
     value: Template
 
 
-Kind = Task | Http | Wait | Transform
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A way out of a switch: taken when its condition is the first that is true."""
+
+    when: Expression
+    then: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """Takes the edges of its first true case, or those of `otherwise`; it has no output."""
+
+    name: ClassVar[str] = "switch"
+    inline: ClassVar[bool] = True
+    cases: tuple[Case, ...]
+    otherwise: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fail:
+    """A failure of the author's own; `output` becomes the error's details."""
+
+    name: ClassVar[str] = "fail"
+    inline: ClassVar[bool] = True
+    code: Template
+    message: Template | None
+    output: Template | None
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The run's end from where it stands; without `output` the run has the one of its document."""
+
+    name: ClassVar[str] = "finish"
+    inline: ClassVar[bool] = True
+    output: Template | None
+
+
+Kind = Task | Http | Wait | Transform | Switch | Fail | Finish
+
+
+class JoinKind(StrEnum):
+    """What a node asks of the nodes that it needs."""
+
+    ALL = "all"
+    STRICT = "strict"
+    ANY = "any"
+    QUORUM = "quorum"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """A node's join; `quorum` gives the number of needs that must end well, for QUORUM only."""
+
+    kind: JoinKind = JoinKind.ALL
+    quorum: Template | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Handler:
+    """What is done about a failure that `when` is true for: one of the three is not None."""
+
+    when: Expression | None
+    then: tuple[str, ...] | None = None
+    output: Template | None = None
+    fail: Fail | None = None
+
+
+class OnError(StrEnum):
+    """What an uncaught failure does to the nodes that do not descend from the failed one."""
+
+    STOP = "stop"
+    FINISH_OTHERS = "finish_others"
 
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """What a decision may read after one node has ended, or at the start of the run.
+    """What a decision may read after one node has ended well, or at the start of the run.
+
+    A run without a failure is meant; one that fails reads on where it goes on.
 
     `steps` are the nodes whose state is read, `outputs` those whose output or error is, `input`
     whether the run's input is.
@@ -117,19 +192,25 @@ class Node:
     """A vertex. `timeout` is of one try, in seconds; `result` replaces the node's output.
 
     Of `retry` the first rule that matches counts, and an error that none matches is not retried;
-    empty where the document says nothing, and then the lane's rule counts.
+    empty where the document says nothing, and then the lane's rule counts. `needs` are all edges to
+    the node, those that a `then` draws among them; of `dependents`, `rescuers` are those that only
+    `on_failure` leads to. `survivors`: some node that descends from it may run after it failed.
     """
 
     id: str
     kind: Kind
     needs: tuple[str, ...]
     dependents: tuple[str, ...]
+    rescuers: frozenset[str]
+    survivors: bool
+    join: Join
     when: Expression | None
     result: Template | None
     retry: tuple[RetryRule, ...]
     timeout: float | None
     lane: str
     priority: int
+    on_failure: tuple[Handler, ...]
     prefetch: Prefetch
 
 
@@ -166,6 +247,7 @@ class Definition:
     input_schema: bytes | None
     output: Template | None
     limits: Limits
+    on_error: OnError
     roots: tuple[str, ...]
     leaf_output: Template
     start_prefetch: Prefetch

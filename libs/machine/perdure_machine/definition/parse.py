@@ -3,24 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from types import MappingProxyType
 
+from perdure_machine.definition.compiling import template_at
 from perdure_machine.definition.document import read_document
-from perdure_machine.definition.draft import Draft, Drafter, template_at, texts
-from perdure_machine.definition.graph import Needs, check_graph, dependents_of, reachable
+from perdure_machine.definition.draft import Draft, Drafter
+from perdure_machine.definition.edges import check_picks, edges, rescuers_of
+from perdure_machine.definition.graph import Needs, check_graph, dependents_of
 from perdure_machine.definition.inputs import check_input_schema
 from perdure_machine.definition.later import without_later
-from perdure_machine.definition.model import DEFAULT_MAX_STEPS, Definition, Limits, Node
+from perdure_machine.definition.model import (
+    DEFAULT_MAX_STEPS,
+    Definition,
+    JoinKind,
+    Limits,
+    Node,
+    OnError,
+)
 from perdure_machine.definition.prefetch import Prefetches
 from perdure_machine.definition.problems import Problems
+from perdure_machine.definition.reading import check_known, check_reads, check_roots
 from perdure_machine.definition.schema import check_schema
 from perdure_machine.expressions import Read, Template, compile_template
 from perdure_machine.expressions.durations import parse_duration
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
-ReadAt = tuple[Path, Read]
+_NEED_ALL_WELL = (JoinKind.ALL, JoinKind.STRICT)
 
 
 def parse(document: bytes, *, known_lanes: frozenset[str]) -> Definition:
@@ -56,16 +66,17 @@ def _definition(
     members: Mapping[str, Json], nodes: Json, problems: Problems, known_lanes: frozenset[str]
 ) -> Definition:
     """Compile what fits, note what is wrong in the rest, and build once nothing is."""
-    drafts = _drafts(members.get("nodes"), nodes, problems, known_lanes)
-    needs = _needs(members.get("nodes"))
+    needs = edges(members.get("nodes"), problems)
+    drafts = _drafts(members.get("nodes"), nodes, needs, problems, known_lanes)
     order = check_graph(needs, problems)
-    for id_, draft in drafts.items():
-        _check_reads(id_, draft.reads, needs, problems)
-    output_reads: list[ReadAt] = []
+    check_picks(members.get("nodes"), problems)
+    check_reads(drafts, needs, order, problems)
+    output_reads: list[tuple[Path, Read]] = []
     output = None
     if "output" in members:
         output = template_at(members["output"], ("output",), problems, output_reads)
-        _check_known(output_reads, needs, problems)
+        check_known(output_reads, needs, problems)
+        check_roots(output_reads, frozenset(), problems)
     check_input_schema(members.get("input"), problems)
     limits = _limits(members.get("limits"), problems)
     problems.refuse()
@@ -73,43 +84,22 @@ def _definition(
 
 
 def _drafts(
-    nodes: Json, as_written: Json, problems: Problems, known_lanes: frozenset[str]
+    nodes: Json,
+    as_written: Json,
+    needs: Needs,
+    problems: Problems,
+    known_lanes: frozenset[str],
 ) -> dict[str, Draft]:
     drafts: dict[str, Draft] = {}
     for id_, node in nodes.items() if isinstance(nodes, dict) else ():
         written = as_written.get(id_) if isinstance(as_written, dict) else None
         if not isinstance(node, dict) or not isinstance(written, dict):
             continue
-        draft = Drafter(("nodes", id_), problems, known_lanes).draft(node, written)
+        drafter = Drafter(("nodes", id_), problems, known_lanes, needs[id_])
+        draft = drafter.draft(node, written)
         if draft is not None:
             drafts[id_] = draft
     return drafts
-
-
-def _needs(nodes: Json) -> dict[str, tuple[str, ...]]:
-    members = nodes if isinstance(nodes, dict) else {}
-    return {
-        id_: tuple(texts(node.get("needs"))) if isinstance(node, dict) else ()
-        for id_, node in members.items()
-    }
-
-
-def _check_reads(id_: str, reads: Iterable[ReadAt], needs: Needs, problems: Problems) -> None:
-    """Note reads of nodes that do not exist or need not have ended before node `id_`."""
-    reads = list(reads)
-    _check_known(reads, needs, problems)
-    ancestors = reachable([id_], needs)
-    for path, read in reads:
-        is_own_result = read.node == id_ and path[2:3] == ("result",)
-        if read.node in needs and read.node not in ancestors and not is_own_result:
-            reason = f"it reads node '{read.node}', which need not have ended before"
-            problems.add(path, reason, f"add '{read.node}' to the needs of '{id_}'")
-
-
-def _check_known(reads: Iterable[ReadAt], needs: Needs, problems: Problems) -> None:
-    for path, read in reads:
-        if read.node is not None and read.node not in needs:
-            problems.add(path, f"there is no node '{read.node}'")
 
 
 def _limits(limits: Json, problems: Problems) -> Limits:
@@ -133,18 +123,40 @@ def _built(
     problems: Problems,
 ) -> Definition:
     dependents = dependents_of({id_: draft.needs for id_, draft in drafts.items()})
+    rescuers = rescuers_of(members.get("nodes"))
+    survived = _survived(drafts, dependents, order)
     leaves = [id_ for id_ in drafts if not dependents[id_]]
     leaf_output = compile_template({id_: f'${{nodes["{id_}"].output}}' for id_ in leaves})
-    prefetches = Prefetches(drafts, dependents, order, (output or leaf_output).reads)
+    prefetches = Prefetches(drafts, dependents, rescuers, order, (output or leaf_output).reads)
     schema = members.get("input")
     return Definition(
         name=str(members["name"]),
         nodes=MappingProxyType(
-            {id_: _node(id_, draft, dependents[id_], prefetches) for id_, draft in drafts.items()}
+            {
+                id_: Node(
+                    id=id_,
+                    kind=draft.kind,
+                    needs=draft.needs,
+                    dependents=dependents[id_],
+                    rescuers=rescuers[id_],
+                    survivors=id_ in survived,
+                    join=draft.join,
+                    when=draft.when,
+                    result=draft.result,
+                    retry=draft.retry,
+                    timeout=draft.timeout,
+                    lane=draft.lane,
+                    priority=draft.priority,
+                    on_failure=draft.on_failure,
+                    prefetch=prefetches.after(id_),
+                )
+                for id_, draft in drafts.items()
+            }
         ),
         input_schema=None if schema is None else json.dumps(schema).encode(),
         output=output,
         limits=limits,
+        on_error=OnError(str(members.get("on_error", OnError.STOP))),
         roots=tuple(id_ for id_, draft in drafts.items() if not draft.needs),
         leaf_output=leaf_output,
         start_prefetch=prefetches.at_start(),
@@ -152,17 +164,13 @@ def _built(
     )
 
 
-def _node(id_: str, draft: Draft, dependents: tuple[str, ...], prefetches: Prefetches) -> Node:
-    return Node(
-        id=id_,
-        kind=draft.kind,
-        needs=draft.needs,
-        dependents=dependents,
-        when=draft.when,
-        result=draft.result,
-        retry=draft.retry,
-        timeout=draft.timeout,
-        lane=draft.lane,
-        priority=draft.priority,
-        prefetch=prefetches.after(id_),
-    )
+def _survived(
+    drafts: Mapping[str, Draft], dependents: Needs, order: tuple[str, ...]
+) -> frozenset[str]:
+    """Return the nodes from which one descends that may run although what it needs failed."""
+    found: set[str] = set()
+    for id_ in reversed(order):
+        for other in dependents[id_]:
+            if other in found or drafts[other].join.kind not in _NEED_ALL_WELL:
+                found.add(id_)
+    return frozenset(found)

@@ -47,9 +47,15 @@ _SECTIONS = (
     _Section("Kind `http`", "http"),
     _Section("Kind `wait`", "wait"),
     _Section("Kind `transform`", "transform"),
+    _Section("Kind `switch`", "switch"),
+    _Section("Cases of a switch", "case"),
+    _Section("Kind `fail`", "fail"),
+    _Section("Kind `finish`", "finish"),
+    _Section("Joins", "join"),
+    _Section("Failures that are handled", "handler"),
     _Section("Retry rules", "retry_rule"),
 )
-_KINDS = ("task", "http", "wait", "transform")
+_KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish")
 
 Schema = Mapping[str, Any]
 
@@ -122,6 +128,9 @@ _NAMES = {
     "positive_duration": "duration",
     "retry_rule": "rule",
     "node": "node",
+    "join": "join",
+    "case": "case",
+    "handler": "handler",
 }
 
 
@@ -133,14 +142,17 @@ def _later() -> Iterator[str]:
     yield "## Not in this version yet\n"
     yield "These are refused by name.\n"
     effects = sorted(f"effect: {kind}" for kind in later.EFFECTS)
-    values = sorted(f"{key}: {v}" for key, known in later.DOCUMENT_VALUES.items() for v in known)
     names = {
-        "of the document": [*sorted(later.DOCUMENT | later.LIMITS), *values],
+        "of the document": sorted(later.DOCUMENT | later.LIMITS),
         "kinds of nodes": sorted(later.KINDS),
-        "on nodes": [*sorted((later.NODE | later.TASK | later.WAIT) - later.KINDS), *effects],
+        "on nodes": [*sorted(_on_nodes()), *effects],
     }
     for where, listed in names.items():
         yield f"- {where}: " + ", ".join(f"`{name}`" for name in listed)
+
+
+def _on_nodes() -> frozenset[str]:
+    return (later.NODE | later.TASK | later.WAIT | later.FINISH) - later.KINDS
 
 
 def _fenced(value: Any) -> str:

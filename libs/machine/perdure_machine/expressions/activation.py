@@ -6,7 +6,7 @@ from perdure_machine.expressions.branches import Branch
 from perdure_machine.expressions.compiler import Program
 from perdure_machine.expressions.costs import MAX_COST, cost
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
-from perdure_machine.expressions.reads import INPUT, NODES, RUN, Read
+from perdure_machine.expressions.reads import NODES, RUN, WHOLE_ROOTS, Read
 from perdure_machine.expressions.scope import Scope
 from perdure_machine.expressions.values import MAX_BYTES, Json, decode
 from perdure_machine.payload import cut
@@ -74,7 +74,7 @@ def activation(program: Program, scope: Scope) -> dict[str, Json]:
     """Return the variables for one evaluation; absent values are left out."""
     decoder = _Decoder(program)
     nodes: dict[str, Json] = {}
-    variables: dict[str, Json] = {INPUT: {}, NODES: nodes, RUN: {}}
+    variables: dict[str, Json] = {**{root: {} for root in WHOLE_ROOTS}, NODES: nodes, RUN: {}}
     for (root, node, part), branch in program.branches.items():
         holder = nodes.setdefault(node, {}) if node is not None else variables[RUN]
         data = scope.bytes_at(Read(root, node, part, ()))
@@ -83,8 +83,8 @@ def activation(program: Program, scope: Scope) -> dict[str, Json]:
         if _hides(branch, data.strip()):
             continue
         value = decoder.value(branch, data)
-        if root == INPUT:
-            variables[INPUT] = value
+        if root in WHOLE_ROOTS:
+            variables[root] = value
         elif isinstance(holder, dict) and part is not None:
             holder[part] = value
     if MAX_BYTES - decoder.left > program.affordable:

@@ -15,10 +15,8 @@ from perdure_machine.expressions.costs import affordable
 from perdure_machine.expressions.errors import ExpressionInvalid
 from perdure_machine.expressions.loops import Place, looped_places
 from perdure_machine.expressions.reads import (
-    INPUT,
     LATER_ROOTS,
-    NODES,
-    RUN,
+    ROOTS,
     Read,
     children,
     find_reads,
@@ -107,7 +105,7 @@ def compile_program(source: str) -> Program:
 @cache
 def environment() -> cel.Env:
     """Return the one environment: the roots, without types, and the pinned function libraries."""
-    roots = dict.fromkeys((INPUT, NODES, RUN), cel.Type.DYN)
+    roots = dict.fromkeys(ROOTS, cel.Type.DYN)
     libraries = [
         ext_strings.ExtStrings(),
         ext_math.ExtMath(),

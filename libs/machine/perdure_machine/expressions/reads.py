@@ -17,11 +17,14 @@ from perdure_machine.expressions.wire import (
 )
 from perdure_machine.payload import Path
 
-INPUT, NODES, RUN = "input", "nodes", "run"
-ROOTS = (INPUT, NODES, RUN)
+INPUT, NODES, RUN, JOIN, ERROR = "input", "nodes", "run", "join", "error"
+WHOLE_ROOTS = (INPUT, JOIN, ERROR)
+"""Roots that are one value each; where `join` and `error` may stand is checked at publish."""
+
+ROOTS = (*WHOLE_ROOTS, NODES, RUN)
 NODE_PARTS = ("output", "status", "error")
 RUN_PARTS = ("id", "workflow", "version", "started_at", "org", "tags")
-LATER_ROOTS = ("item", "index", "carry", "join", "error", "signal")
+LATER_ROOTS = ("item", "index", "carry", "signal")
 
 _INDEX = ("_[_]", "_[?_]")
 _OPTIONAL_SELECT = "_?._"
@@ -31,8 +34,8 @@ _OPTIONAL_SELECT = "_?._"
 class Read:
     """One place that an expression reads.
 
-    `root` is `input`, `nodes` or `run`; `node` the node's id under `nodes`; `part` is `output`,
-    `status` or `error` of a node, or the field of `run`. `path` leads on from there. With
+    `root` is one of `ROOTS`; `node` the node's id under `nodes`; `part` is `output`, `status` or
+    `error` of a node, or the field of `run`. `path` leads on from there. With
     `presence` only whether the value is there matters, as in `has(...)`.
     """
 
@@ -135,7 +138,7 @@ def _read_of(chain: _Chain, source: str) -> Read:
         return _node_read(chain, source)
     if chain.root == RUN:
         return _run_read(chain, source)
-    return Read(INPUT, None, None, chain.path, chain.presence)
+    return Read(chain.root, None, None, chain.path, chain.presence)
 
 
 def _node_read(chain: _Chain, source: str) -> Read:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perdure_machine.expressions.reads import INPUT, RUN, Read
+from perdure_machine.expressions.reads import ERROR, INPUT, JOIN, RUN, Read
 from perdure_machine.payload import cut
 
 
@@ -33,11 +33,16 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Everything that the expressions of one node may read; an empty `input` is an absent one."""
+    """Everything that the expressions of one node may read; an empty `input` is an absent one.
+
+    `join` is what its join came to, `error` the error that it handles, as JSON.
+    """
 
     input: bytes
     nodes: Mapping[str, NodeValue]
     run: RunFacts
+    join: bytes | None = None
+    error: bytes | None = None
 
     def bytes_at(self, read: Read) -> bytes | None:
         """Return the JSON bytes that `read` names, as they came, or None if they are absent."""
@@ -47,6 +52,10 @@ class Scope:
     def _part(self, read: Read) -> bytes | None:
         if read.root == INPUT:
             return self.input or None
+        if read.root == JOIN:
+            return self.join
+        if read.root == ERROR:
+            return self.error
         if read.root == RUN:
             return _json(getattr(self.run, str(read.part)))
         node = self.nodes.get(str(read.node))

@@ -12,10 +12,10 @@ from perdure_machine.view import AttemptState, StepState, TimerState, View
 
 
 def view_of(row: RunRow, now: float) -> View:
-    """Return the view; as on the database, a run's output and error are no part of it."""
+    """Return the view; as on the database, a run's output is no part of it."""
     return with_unfinished(
         View(
-            run=replace(row.state, output=None, error=None),
+            run=replace(row.state, output=None),
             steps={number: _step(step, now) for number, step in row.steps.items()},
             known_nodes=frozenset(row.definition.nodes),
             attempts=tuple(attempts_of(row)),

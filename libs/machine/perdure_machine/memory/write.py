@@ -84,7 +84,6 @@ def _write_run(row: RunRow, changes: Changes, now: float) -> None:
         run,
         input=row.state.input,
         output=run.output if put.ended else row.state.output,
-        error=run.error if put.ended else row.state.error,
     )
 
 
@@ -98,9 +97,11 @@ def _write_step(row: RunRow, put: PutStep, now: float) -> None:
     written = found or StepRow(put.step, created_at=now)
     if put.step.fence > (found.state.fence if found else 0):
         written.started_at = now
-    is_running = put.step.status is StepStatus.RUNNING
-    written.lease_expires_at = _after(now, put.lease_for) if is_running else None
-    written.try_expires_at = _after(now, put.try_for) if is_running else None
+    if put.step.status is not StepStatus.RUNNING:
+        written.lease_expires_at = written.try_expires_at = None
+    elif put.lease_for is not None:
+        written.lease_expires_at = now + put.lease_for
+        written.try_expires_at = None if put.try_for is None else now + put.try_for
     written.ended_at = now if put.ended else written.ended_at
     payload = found.state.input if found else put.step.input
     written.state = replace(put.step, input=payload, lease_left=None)
@@ -126,7 +127,3 @@ def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         number = next(timer_ids)
         run = row.state
         row.timers[number] = TimerRow(number, run.org, run.run_id, timer, now + timer.after)
-
-
-def _after(now: float, seconds: float | None) -> float | None:
-    return None if seconds is None else now + seconds

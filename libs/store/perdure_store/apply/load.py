@@ -109,7 +109,9 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
     effects: tuple[EffectState, ...] = ()
     payload = None
     if wanted.nodes:
-        rows += await connection.fetch(sql("apply.load_nodes"), run.run_id, sorted(wanted.nodes))
+        rows += await connection.fetch(
+            sql("apply.load_nodes"), run.run_id, sorted(wanted.nodes), sorted(wanted.outputs)
+        )
     if wanted.steps:
         named = [_Named(step, with_input=True, with_near=False) for step in sorted(wanted.steps)]
         found = await _fetch_named(connection, [(run, one) for one in named])

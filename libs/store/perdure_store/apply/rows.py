@@ -24,7 +24,7 @@ from perdure_machine.view import (
 
 
 def run_state(row: asyncpg.Record) -> RunState:
-    """Return a locked run; its input is not among what was loaded."""
+    """Return a locked run; its payloads are not among what was loaded."""
     return RunState(
         run_id=row["run_id"],
         org=row["org"],
@@ -40,7 +40,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         next_seq=row["next_seq"],
         input=None,
         output=None,
-        error=None,
+        error=_error(row["error"]),
         start_key=row["start_key"],
         tags=json.loads(row["tags"]),
         traceparent=row["traceparent"],
@@ -67,8 +67,11 @@ def step_state(row: asyncpg.Record) -> StepState:
         effect_prefix=row["effect_prefix"],
         input=row["input"],
         output=row["output"],
-        error=decode_error(row["error"]) if row["error"] is not None else None,
+        error=_error(row["error"]),
         traceparent=row["traceparent"],
+        taken=tuple(row["taken"]) if row["taken"] is not None else None,
+        ended_rank=row["ended_rank"],
+        stopping=row["stopping"],
         lease_left=row["lease_left"],
     )
 
@@ -114,3 +117,7 @@ def timer_state(row: asyncpg.Record) -> TimerState:
 def error_bytes(error: NodeError | None) -> bytes | None:
     """Return an error as its column holds it."""
     return encode_error(error) if error is not None else None
+
+
+def _error(data: bytes | None) -> NodeError | None:
+    return decode_error(data) if data is not None else None

@@ -11,6 +11,7 @@ from perdure_machine.actions import PutEffect
 from perdure_machine.changes import Changes, StepChange
 from perdure_machine.slots import slot_of
 from perdure_machine.states import INTERNAL_TIMERS
+from perdure_machine.view import StepState
 from perdure_runtime.errors import Aborted, Reason
 
 from perdure_store.apply.rows import error_bytes
@@ -47,8 +48,8 @@ async def write_changes(
         _columns(11, map(_changed_run, known)),
         [retention],
         _columns(3, _closed_keys(changes)),
-        _columns(24, (_new_step(c, s) for c, s in created)),
-        _columns(17, (_changed_step(c, s) for c, s in updated)),
+        _columns(27, (_new_step(c, s) for c, s in created)),
+        _columns(20, (_changed_step(c, s) for c, s in updated)),
         _columns(8, _attempts(changes)),
         _columns(8, (_new_effect(c, put) for c, put in effects if put.created)),
         _columns(5, (_changed_effect(c, put) for c, put in effects if not put.created)),
@@ -124,7 +125,8 @@ def _new_step(changes: Changes, change: StepChange) -> tuple[object, ...]:
         step.status, step.lane, step.owner, step.priority, step.fence, step.lease_id,
         put.lease_for if running else None, put.try_for if running else None, step.worker,
         step.failures, step.losses, step.effect_prefix, step.input, step.output,
-        error_bytes(step.error), step.traceparent, put.ended,
+        error_bytes(step.error), step.traceparent, put.ended, _taken(step), step.ended_rank,
+        step.stopping,
     )  # fmt: skip
 
 
@@ -136,7 +138,12 @@ def _changed_step(changes: Changes, change: StepChange) -> tuple[object, ...]:
         changes.run.run.run_id, step.step, before.status, before.fence, before.lease_id,
         step.status, step.fence, step.lease_id, step.worker, put.lease_for, put.try_for,
         step.failures, step.losses, step.output, error_bytes(step.error), put.ended, timed_out,
+        _taken(step), step.ended_rank, step.stopping,
     )  # fmt: skip
+
+
+def _taken(step: StepState) -> str | None:
+    return None if step.taken is None else " ".join(step.taken)
 
 
 def _attempts(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:

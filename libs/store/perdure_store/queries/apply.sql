@@ -4,13 +4,13 @@
 -- name: lock_free_runs
 -- Locks the runs nobody else holds, in id order, and returns them as they are under the lock.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-       ended_nodes, next_seq, start_key, tags, traceparent
+       ended_nodes, next_seq, error, start_key, tags, traceparent
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
 -- Locks the runs in id order, waiting for whoever holds them.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-       ended_nodes, next_seq, start_key, tags, traceparent
+       ended_nodes, next_seq, error, start_key, tags, traceparent
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -38,7 +38,8 @@ WITH named AS (
      GROUP BY run_id, step
 )
 SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
-       s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent,
+       s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
+       s.ended_rank, s.stopping,
        CASE WHEN w.with_input THEN s.input END AS input,
        CASE WHEN w.with_output THEN s.output END AS output,
        extract(epoch FROM s.lease_expires_at - clock_timestamp())::float8 AS lease_left,
@@ -49,16 +50,18 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
   LEFT JOIN effects AS e ON w.named AND e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'
 
 -- name: load_nodes
--- Loads the steps of some nodes of a run's top scope, with their outputs: what a decision asked for in addition.
+-- Loads the steps of some nodes of a run's top scope, some with their outputs: what a decision asked for in addition.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, NULL::bytea AS input, output,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, NULL::bytea AS input,
+       CASE WHEN node = ANY ($3::text[]) THEN output END AS output,
        extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left
   FROM steps WHERE run_id = $1 AND scope = '' AND generation = 0 AND node = ANY ($2::text[])
 
 -- name: load_unfinished
 -- Loads the next steps of a closed run that are neither ended nor running.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, NULL::bytea AS input, NULL::bytea AS output,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, NULL::bytea AS input,
+       NULL::bytea AS output,
        NULL::float8 AS lease_left
   FROM steps
  WHERE run_id = $1 AND status IN ('queued', 'running', 'backing_off', 'waiting', 'parked') AND status <> 'running'
@@ -106,8 +109,8 @@ WITH clock AS MATERIALIZED (
     UPDATE runs AS r
        SET status = u.status::run_status, revision = u.revision, generation = u.generation, next_step = u.next_step,
            ended_nodes = u.ended_nodes, next_seq = u.next_seq,
-           output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end of the run sets them, and
-           error = CASE WHEN u.ended THEN u.error ELSE r.error END, -- later events do not load them
+           output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end sets it, and no event loads it
+           error = u.error,
            ended_at = CASE WHEN u.ended THEN clock.now ELSE r.ended_at END
       FROM clock, unnest(
           $25::uuid[], $26::bigint[], $27::text[], $28::bigint[], $29::integer[], $30::integer[], $31::integer[],
@@ -127,33 +130,40 @@ WITH clock AS MATERIALIZED (
 ), step_insert AS (
     INSERT INTO steps (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence,
                        lease_id, lease_expires_at, try_expires_at, worker, failures, losses, effect_prefix, input,
-                       output, error, traceparent, created_at, started_at, ended_at)
+                       output, error, traceparent, taken, ended_rank, stopping, created_at, started_at, ended_at)
     SELECT u.run_id, u.step, u.org, u.scope, u.generation, u.node, u.kind, u.status::step_status, u.lane, u.owner,
            u.priority, u.fence, u.lease_id, clock.now + u.lease_for * interval '1 s',
            clock.now + u.try_for * interval '1 s', u.worker, u.failures, u.losses, u.effect_prefix, u.input, u.output,
-           u.error, u.traceparent, clock.now, CASE WHEN u.fence > 0 THEN clock.now END,
+           u.error, u.traceparent, string_to_array(u.taken, ' '), u.ended_rank, u.stopping, clock.now,
+           CASE WHEN u.fence > 0 THEN clock.now END,
            CASE WHEN u.ended THEN clock.now END
       FROM clock, unnest(
           $40::uuid[], $41::integer[], $42::text[], $43::text[], $44::integer[], $45::text[], $46::text[], $47::text[],
           $48::text[], $49::text[], $50::smallint[], $51::integer[], $52::uuid[], $53::float8[], $54::float8[],
           $55::text[], $56::integer[], $57::integer[], $58::text[], $59::bytea[], $60::bytea[], $61::bytea[],
-          $62::text[], $63::boolean[]
+          $62::text[], $63::boolean[], $64::text[], $65::integer[], $66::boolean[]
       ) AS u (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id,
-              lease_for, try_for, worker, failures, losses, effect_prefix, input, output, error, traceparent, ended)
+              lease_for, try_for, worker, failures, losses, effect_prefix, input, output, error, traceparent, ended,
+              taken, ended_rank, stopping)
 ), step_update AS (
     UPDATE steps AS s
        SET status = u.status::step_status, fence = u.fence, lease_id = u.lease_id, worker = u.worker,
-           lease_expires_at = CASE WHEN u.status = 'running' THEN clock.now + u.lease_for * interval '1 s' END,
-           try_expires_at = CASE WHEN u.status = 'running' THEN clock.now + u.try_for * interval '1 s' END,
+           lease_expires_at = CASE WHEN u.status <> 'running' THEN NULL -- without a lease to grant the old one stays
+                                   WHEN u.lease_for IS NULL THEN s.lease_expires_at
+                                   ELSE clock.now + u.lease_for * interval '1 s' END,
+           try_expires_at = CASE WHEN u.status <> 'running' THEN NULL
+                                 WHEN u.lease_for IS NULL THEN s.try_expires_at
+                                 ELSE clock.now + u.try_for * interval '1 s' END,
            failures = u.failures, losses = u.losses, output = u.output, error = u.error,
+           taken = string_to_array(u.taken, ' '), ended_rank = u.ended_rank, stopping = u.stopping,
            started_at = CASE WHEN u.fence > s.fence THEN clock.now ELSE s.started_at END,
            ended_at = CASE WHEN u.ended THEN clock.now ELSE s.ended_at END
       FROM clock, unnest(
-          $64::uuid[], $65::integer[], $66::text[], $67::integer[], $68::uuid[], $69::text[], $70::integer[],
-          $71::uuid[], $72::text[], $73::float8[], $74::float8[], $75::integer[], $76::integer[], $77::bytea[],
-          $78::bytea[], $79::boolean[], $80::boolean[]
+          $67::uuid[], $68::integer[], $69::text[], $70::integer[], $71::uuid[], $72::text[], $73::integer[],
+          $74::uuid[], $75::text[], $76::float8[], $77::float8[], $78::integer[], $79::integer[], $80::bytea[],
+          $81::bytea[], $82::boolean[], $83::boolean[], $84::text[], $85::integer[], $86::boolean[]
       ) AS u (run_id, step, before, before_fence, before_lease, status, fence, lease_id, worker, lease_for, try_for,
-              failures, losses, output, error, ended, timed_out)
+              failures, losses, output, error, ended, timed_out, taken, ended_rank, stopping)
      WHERE s.run_id = u.run_id AND s.step = u.step
        AND s.status = u.before::step_status AND s.fence = u.before_fence
        AND s.lease_id IS NOT DISTINCT FROM u.before_lease
@@ -166,8 +176,8 @@ WITH clock AS MATERIALIZED (
     SELECT u.run_id, u.step, u.fence, u.lease_id, u.worker, u.outcome, u.error, u.next_step,
            coalesce(s.started_at, clock.now), clock.now
       FROM clock, unnest(
-          $81::uuid[], $82::integer[], $83::integer[], $84::uuid[], $85::text[], $86::text[], $87::bytea[],
-          $88::integer[]
+          $87::uuid[], $88::integer[], $89::integer[], $90::uuid[], $91::text[], $92::text[], $93::bytea[],
+          $94::integer[]
       ) AS u (run_id, step, fence, lease_id, worker, outcome, error, next_step)
       LEFT JOIN steps AS s ON s.run_id = u.run_id AND s.step = u.step AND s.fence = u.fence
 ), effect_insert AS (
@@ -175,47 +185,48 @@ WITH clock AS MATERIALIZED (
     SELECT u.run_id, u.key, u.org, u.step, u.kind, u.status::effect_status, u.fence, u.calls, clock.now,
            CASE WHEN u.status = 'settled' THEN clock.now END
       FROM clock, unnest(
-          $89::uuid[], $90::text[], $91::text[], $92::integer[], $93::text[], $94::text[], $95::integer[],
-          $96::integer[]
+          $95::uuid[], $96::text[], $97::text[], $98::integer[], $99::text[], $100::text[], $101::integer[],
+          $102::integer[]
       ) AS u (run_id, key, org, step, kind, status, fence, calls)
 ), effect_update AS (
     UPDATE effects AS e
        SET status = u.status::effect_status, fence = u.fence, calls = u.calls,
            settled_at = CASE WHEN u.status = 'settled' THEN coalesce(e.settled_at, clock.now) END
-      FROM clock, unnest($97::uuid[], $98::text[], $99::text[], $100::integer[], $101::integer[])
+      FROM clock, unnest($103::uuid[], $104::text[], $105::text[], $106::integer[], $107::integer[])
            AS u (run_id, key, status, fence, calls)
      WHERE e.run_id = u.run_id AND e.key = u.key
     RETURNING e.run_id
 ), history_insert AS (
     INSERT INTO history (run_id, seq, at, kind, step, fence, details)
     SELECT u.run_id, u.seq, clock.now, u.kind, u.step, u.fence, u.details
-      FROM clock, unnest($102::uuid[], $103::integer[], $104::text[], $105::integer[], $106::integer[], $107::bytea[])
+      FROM clock, unnest($108::uuid[], $109::integer[], $110::text[], $111::integer[], $112::integer[], $113::bytea[])
            AS u (run_id, seq, kind, step, fence, details)
 ), outbox_delete AS (
-    DELETE FROM outbox AS o USING unnest($108::uuid[], $109::integer[]) AS u (run_id, step)
+    DELETE FROM outbox AS o USING unnest($114::uuid[], $115::integer[]) AS u (run_id, step)
      WHERE o.run_id = u.run_id AND o.step = u.step
 ), outbox_insert AS (
     INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, traceparent, created_at)
     SELECT u.org, u.run_id, u.step, u.lane, u.owner, u.slot, u.priority, u.traceparent, clock.now
       FROM clock, unnest(
-          $110::text[], $111::uuid[], $112::integer[], $113::text[], $114::text[], $115::smallint[], $116::smallint[],
-          $117::text[]
+          $116::text[], $117::uuid[], $118::integer[], $119::text[], $120::text[], $121::smallint[], $122::smallint[],
+          $123::text[]
       ) AS u (org, run_id, step, lane, owner, slot, priority, traceparent)
     ON CONFLICT ON CONSTRAINT outbox_one_per_step DO UPDATE SET state = 'ready', sent_at = NULL, entry_id = NULL
 ), timer_delete AS (
-    DELETE FROM timers AS t USING clock, unnest($118::bigint[]) AS u (timer_id)
+    DELETE FROM timers AS t USING clock, unnest($124::bigint[]) AS u (timer_id)
      WHERE t.timer_id = u.timer_id AND t.due_at <= clock.now
     RETURNING t.timer_id
 ), step_timer_delete AS (
-    DELETE FROM timers AS t USING unnest($119::uuid[], $120::integer[]) AS u (run_id, step)
+    DELETE FROM timers AS t USING unnest($125::uuid[], $126::integer[]) AS u (run_id, step)
      WHERE t.run_id = u.run_id AND t.step = u.step
+       AND t.timer_id <> ALL ($124) -- deleted and counted above
 ), timer_insert AS (
     INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)
     SELECT u.org, u.run_id, u.step, u.kind, u.internal, u.generation, clock.now + u.after * interval '1 s',
            clock.now + u.after * interval '1 s', u.details
       FROM clock, unnest(
-          $121::text[], $122::uuid[], $123::integer[], $124::text[], $125::boolean[], $126::integer[], $127::float8[],
-          $128::bytea[]
+          $127::text[], $128::uuid[], $129::integer[], $130::text[], $131::boolean[], $132::integer[], $133::float8[],
+          $134::bytea[]
       ) AS u (org, run_id, step, kind, internal, generation, after, details)
 )
 SELECT (SELECT count(*) FROM run_update) AS runs, (SELECT count(*) FROM step_update) AS steps,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
@@ -13,8 +14,18 @@ PAYLOADS = (b"null", b'{"n": 1}', b"18446744073709551616", b'{"n": "text"}')
 INPUTS = (b'{"n": 1}', b'{"n": 0}', b"{}")
 """Inputs of which the last lacks what most of the workflows read."""
 
+Node = dict[str, Any]
+
 _CONDITIONS = (None, None, "true", "false", "input.n > 0")
 _RESULTS: tuple[object, ...] = (None, None, None, {"kept": True}, "${input.n}", "${input.missing}")
+
+_FAILS = st.just({"code": "MADE", "message": "n is ${input.n}"})
+_FINISHES = st.sampled_from([{}, {"output": "${input.n}"}])
+_HANDLERS = (
+    st.just({"output": "${error.code}"}),
+    st.just({"when": "error.code == 'BROKEN'", "output": 1}),
+    st.just({"fail": {"code": "OTHER", "message": "${error.message}"}}),
+)
 
 
 @st.composite
@@ -25,16 +36,65 @@ def documents(draw: st.DrawFn, name: str = "flow") -> bytes:
     """
     ids = [f"n{i}" for i in range(draw(st.integers(1, 6)))]
     nodes = {id_: _node(draw, ids[:i]) for i, id_ in enumerate(ids)}
+    for i, id_ in enumerate(ids):
+        _direct(draw, nodes[id_], ids[i + 1 :])
+    for id_ in ids:
+        _join(draw, id_, nodes)
     document: dict[str, object] = {"name": name, "nodes": nodes, "limits": {"age": "1d"}}
+    document["on_error"] = draw(st.sampled_from(["stop", "finish_others"]))
     if draw(st.booleans()):
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in ids}
     return json.dumps(document).encode()
 
 
-def _node(draw: st.DrawFn, earlier: Sequence[str]) -> dict[str, object]:
-    needs = draw(st.lists(st.sampled_from(earlier), unique=True, max_size=2)) if earlier else []
+def named_by(node: Node) -> set[str]:
+    """Return the nodes that a switch or a handler of `node` names."""
+    switch = node.get("switch", {"cases": []})
+    cases = [case["then"] for case in switch["cases"]]
+    handled = [handler.get("then", ()) for handler in node.get("on_failure", ())]
+    return set().union(*cases, switch.get("else", ()), *handled)
+
+
+def edges_to(id_: str, nodes: Mapping[str, Node]) -> set[str]:
+    """Return the nodes that an edge leads from to a node."""
+    drawn = {other for other, node in nodes.items() if id_ in named_by(node)}
+    return drawn | set(nodes[id_]["needs"])
+
+
+def _direct(draw: st.DrawFn, node: Node, later: Sequence[str]) -> None:
+    """Let some nodes direct the run: switches, failures made and caught, ends."""
+    some = st.lists(st.sampled_from(later), unique=True, max_size=2) if later else st.just([])
+    flows = {0: "switch", 1: "switch", 2: "fail", 3: "finish"}
+    flow = flows.get(draw(st.integers(0, 15)))
+    if flow is not None:
+        for other in ("task", "http", "wait", "transform", "retry", "timeout"):
+            node.pop(other, None)
+        case = st.fixed_dictionaries({"when": st.sampled_from(_CONDITIONS[2:]), "then": some})
+        cases = st.lists(case, min_size=1, max_size=2)
+        switch = st.fixed_dictionaries({"cases": cases}, optional={"else": some})
+        node[flow] = draw({"switch": switch, "fail": _FAILS, "finish": _FINISHES}[flow])
+    if draw(st.integers(0, 3)) == 0:
+        then = st.fixed_dictionaries({"then": some})
+        others = () if flow == "switch" else _HANDLERS
+        node["on_failure"] = [draw(st.one_of(then, then, *others))]
+
+
+def _join(draw: st.DrawFn, id_: str, nodes: Mapping[str, Node]) -> None:
+    """Give a node with edges a join; one that a switch does not name must be settled."""
+    node, edges = nodes[id_], edges_to(id_, nodes)
+    if any("switch" in nodes[one] and id_ not in named_by(nodes[one]) for one in node["needs"]):
+        node["join"] = "settled"
+    elif edges:
+        quorum = {"quorum": draw(st.integers(1, len(edges)))}
+        node["join"] = draw(st.sampled_from(["all", "all", "strict", "any", "settled", quorum]))
+        if node["join"] in ("any", quorum) and "transform" in node:
+            node["transform"] = ["${join.first.id}", "${coalesce(join.first.output, 0)}"]
+
+
+def _node(draw: st.DrawFn, earlier: Sequence[str]) -> Node:
+    needs = draw(st.lists(st.sampled_from(earlier), unique=True, max_size=3)) if earlier else []
     read = f"nodes.{draw(st.sampled_from(needs))}.output" if needs else "input.n"
-    found: dict[str, object] = {**draw(st.sampled_from(_kinds(read))), "needs": needs}
+    found: Node = {**draw(st.sampled_from(_kinds(read))), "needs": needs}
     condition = draw(st.sampled_from(_CONDITIONS))
     result = draw(st.sampled_from(_RESULTS))
     if condition is not None:

@@ -1,0 +1,100 @@
+"""The join of a node in its run: what its edges ask for now, and what its expressions see of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from functools import partial
+
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.joins import Arrival, Turn, arrival, turn
+from perdure_machine.decide.scope import object_bytes, scope_for
+from perdure_machine.definition.model import JoinKind, Node
+from perdure_machine.expressions import (
+    Expression,
+    ExpressionCode,
+    ExpressionFailed,
+    NodeValue,
+    Scope,
+    Template,
+    render,
+)
+
+SKIPPED_BECAUSE = {
+    JoinKind.ALL: "all it needs was skipped",
+    JoinKind.STRICT: "something it needs was skipped",
+    JoinKind.ANY: "nothing it needs ended well",
+    JoinKind.QUORUM: "too little of what it needs can end well",
+}
+"""Why a join skips its node, for the history; `settled` never does."""
+
+_NULL = b"null"
+
+
+def turn_of(draft: Draft, node: Node) -> Turn:
+    """Return what the node's edges ask for now.
+
+    Raises `ExpressionFailed` for a quorum without a value, and `ViewTooNarrow`.
+    """
+    arrivals = [_arrival(draft, node, need) for need in node.needs]
+    quorum = 1
+    if node.join.quorum is not None and any(one is not Arrival.OPEN for one in arrivals):
+        quorum = _quorum(node.join.quorum, draft)
+    return turn(node.join.kind, arrivals, quorum)
+
+
+def first_bytes(draft: Draft, node: Node) -> bytes | None:
+    """Return `join` as the node's expressions see it: the need that was first to end well.
+
+    The output is copied byte for byte (R12). Raises `ViewTooNarrow`.
+    """
+    well = [need for need in node.needs if _arrival(draft, node, need) is Arrival.WELL]
+    if not well:
+        return None
+    first = min(well, key=lambda need: _rank(draft, need))
+    draft.require([first], outputs=[first])
+    step = draft.step_of(first)
+    members = [("id", json.dumps(first).encode())]
+    if step is not None and step.output is not None:
+        members.append(("output", step.output))
+    return object_bytes([("first", object_bytes(members))])
+
+
+def node_scope(
+    draft: Draft,
+    node: Node,
+    expressions: Iterable[Expression | Template | None],
+    own: Mapping[str, NodeValue] | None = None,
+    *,
+    error: bytes | None = None,
+) -> Scope:
+    """Return the scope for expressions of a node whose join has decided that it runs.
+
+    `own` is the node's own value where it is just ending, `error` the error that they handle.
+    Raises `ViewTooNarrow`.
+    """
+    joined = partial(first_bytes, draft, node)
+    return scope_for(draft, expressions, own, join=joined, error=error)
+
+
+def _arrival(draft: Draft, node: Node, need: str) -> Arrival:
+    return arrival(draft.definition.nodes[need], draft.step_of(need), node.id)
+
+
+def _rank(draft: Draft, need: str) -> int:
+    step = draft.step_of(need)
+    assert step is not None
+    assert step.ended_rank is not None
+    return step.ended_rank
+
+
+def _quorum(template: Template, draft: Draft) -> int:
+    value = render(template, scope_for(draft, [template]))
+    number = json.loads(value)
+    if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+        raise ExpressionFailed(
+            ExpressionCode.TYPE,
+            f"a quorum is a whole number from 1 on, not {value[:80]!r}",
+            template.source,
+        )
+    return number

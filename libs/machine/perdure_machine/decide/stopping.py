@@ -1,0 +1,64 @@
+"""Nodes that end without having run to their end: skipped, cancelled, stopped with their run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perdure_machine.actions import Dequeue, DropStepTimers, ExpectedExpiry, PutStep
+from perdure_machine.decide.draft import Draft
+from perdure_machine.definition.model import Node
+from perdure_machine.states import ENDED, StepStatus
+from perdure_machine.transitions import Move, moved
+from perdure_machine.view import StepState
+
+RUN_STOPS = "its run fails"
+RUN_CLOSED = "its run is closed"
+NEED_FAILED = "something it needs failed or was cancelled"
+
+
+def new_step(draft: Draft, node: Node, status: StepStatus) -> StepState:
+    """Return the first state of a node's step, not yet written."""
+    return StepState(draft.new_step_number(), node.id, node.kind.name, status)
+
+
+def skip(draft: Draft, node: Node, why: str) -> StepState:
+    """End a node without having run it."""
+    step = draft.end_node(PutStep(new_step(draft, node, StepStatus.SKIPPED), ended=True))
+    draft.record("step_skipped", step, why=why)
+    return step
+
+
+def cancel(draft: Draft, node: Node, why: str) -> StepState:
+    """End a node that will never run because something failed."""
+    step = draft.end_node(PutStep(new_step(draft, node, StepStatus.CANCELLED), ended=True))
+    draft.record("step_cancelled", step, why=why)
+    return step
+
+
+def stop(draft: Draft, step: StepState) -> bool:
+    """End a begun step of a run that fails, or have its worker told to; return whether it ended."""
+    if step.status in ENDED or step.stopping:
+        return False
+    if step.status is StepStatus.RUNNING:
+        draft.put_step(PutStep(replace(step, stopping=True)))
+        return False
+    drop_ways_forward(draft, step)
+    end_cancelled(draft, step)
+    return True
+
+
+def drop_ways_forward(draft: Draft, step: StepState) -> None:
+    """Drop what would have moved a step on that is not running."""
+    if step.status is StepStatus.QUEUED:
+        draft.actions.append(Dequeue(step.step))
+    else:
+        draft.actions.append(DropStepTimers(step.step))
+
+
+def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
+    """End a step as cancelled, of a run that is closed or that stops."""
+    action = PutStep(moved(step, Move.CANCEL), ended=True, expired=expired)
+    if draft.running:
+        draft.record("step_cancelled", draft.end_node(action), why=RUN_STOPS)
+    else:
+        draft.record("step_cancelled", draft.put_step(action), why=RUN_CLOSED)

@@ -1,0 +1,64 @@
+"""The end of a node by a failure, and what an uncaught one does to its run."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from perdure_machine.actions import ExpectedExpiry, PutStep
+from perdure_machine.decide.catching import Verdict, judge
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.ending import fail_run
+from perdure_machine.decide.later import go_on_later
+from perdure_machine.definition.model import Node, OnError
+from perdure_machine.transitions import TABLE, Move, moved
+from perdure_machine.view import NodeError, StepState
+
+
+def end_failed(
+    draft: Draft, step: StepState, error: NodeError, *, expired: ExpectedExpiry | None = None
+) -> StepState:
+    """End a node, new or begun, because it failed; its `on_failure` may catch that."""
+    verdict = judge(draft, draft.node(step), error)
+    move = Move.FAIL if verdict.output is None else Move.CATCH
+    ended = replace(
+        _moved(draft, step, move),
+        error=verdict.error,
+        taken=verdict.taken,
+        output=verdict.output,
+    )
+    draft.end_node(PutStep(ended, ended=True, expired=expired))
+    _tell(draft, ended, verdict)
+    if not verdict.caught:
+        _give_up(draft, draft.node(step), verdict.error)
+    return ended
+
+
+def _moved(draft: Draft, step: StepState, move: Move) -> StepState:
+    if step.step in draft.steps:
+        return moved(step, move)
+    return replace(step, status=TABLE[move].target)
+
+
+def _tell(draft: Draft, step: StepState, verdict: Verdict) -> None:
+    error = verdict.error
+    told = {"code": error.code, "message": error.message}
+    if verdict.taken is not None:
+        told["then"] = ", ".join(verdict.taken)
+    if verdict.caught:
+        draft.record("step_caught", step, **told)
+    else:
+        draft.record("step_failed", step, **told)
+
+
+def _give_up(draft: Draft, node: Node, error: NodeError) -> None:
+    """Let the run end failed: at once if nothing can run any more, else when all has ended."""
+    if draft.run.error is not None:
+        return
+    stops = draft.definition.on_error is OnError.STOP
+    if stops and not node.survivors:
+        fail_run(draft, error)
+        return
+    draft.run = replace(draft.run, error=error)
+    draft.record("run_failing", node=error.node, code=error.code, message=error.message)
+    if stops:
+        go_on_later(draft, [one for one in draft.definition.nodes if draft.stops(one)])
