@@ -1,17 +1,21 @@
 """Loopback TCP ports: which are free, and one that is."""
 
+import random
 import socket
 
 LOOPBACK = "127.0.0.1"
 
+# Below what systems hand out by themselves: a port that is chosen here and not bound at once is not
+# taken by somebody who asks the system for any port.
+CHOSEN_FROM = range(15_000, 32_000)
+TRIES = 1000
 
-def _bind(port: int) -> int:
+
+def _bind(port: int) -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # Servers set this too: without it the remains of closed connections look like a listener.
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         probe.bind((LOOPBACK, port))
-        bound: int = probe.getsockname()[1]
-        return bound
 
 
 def port_is_free(port: int) -> bool:
@@ -26,9 +30,13 @@ def port_is_free(port: int) -> bool:
 def free_port() -> int:
     """Return a loopback port that nobody listens on now.
 
-    It is not reserved: whoever starts a server on it must cope with losing a race for it.
+    It is not reserved: whoever starts a server on it must cope with losing a race for it. Raises
+    OSError when none is found.
     """
-    return _bind(0)
+    for port in random.sample(CHOSEN_FROM, TRIES):
+        if port_is_free(port):
+            return port
+    raise OSError(f"none of {TRIES} ports tried below {CHOSEN_FROM.stop} is free")
 
 
 def free_ports(count: int) -> list[int]:
