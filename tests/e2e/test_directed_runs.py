@@ -1,0 +1,52 @@
+"""Runs that direct themselves, through all six processes: switch, caught failure, join of any."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from perdure import RunStatus, StepStatus
+
+from tests.e2e.scene import SHARED_ENGINE, Scene, step_of
+
+pytestmark = SHARED_ENGINE
+
+ORDER = {
+    "route": {
+        "switch": {
+            "cases": [{"when": "input.amount > 100", "then": ["ask"]}],
+            "else": ["charge"],
+        }
+    },
+    "ask": {"task": {"handler": "test.echo", "input": {"who": "a person"}}},
+    "charge": {
+        "task": {"handler": "test.refuse", "input": {"message": "no money"}},
+        "on_failure": [{"when": 'error.code == "REFUSED"', "then": ["apologise"]}],
+    },
+    "apologise": {"task": {"handler": "test.echo", "input": {"because": "of no money"}}},
+    "close": {"needs": ["ask", "apologise"], "join": "any", "transform": "${join.first.id}"},
+}
+
+
+@pytest.mark.parametrize(("amount", "way"), [(500, "ask"), (5, "apologise")])
+async def test_a_run_takes_the_way_that_its_input_and_its_failures_point_to(
+    scene: Scene, amount: int, way: str
+) -> None:
+    run_id = await scene.start(ORDER, {"amount": amount}, output="${nodes.close.output}")
+    run = await scene.completed(run_id)
+    assert json.loads(run.output) == way
+    other = "apologise" if way == "ask" else "ask"
+    assert step_of(run, other).status == StepStatus.STEP_STATUS_SKIPPED
+
+
+async def test_a_clean_up_runs_after_a_failure_and_the_run_fails_all_the_same(
+    scene: Scene,
+) -> None:
+    nodes = {
+        "work": {"task": {"handler": "test.refuse", "input": {"message": "broken"}}},
+        "clean_up": {"needs": ["work"], "join": "settled", "task": {"handler": "test.echo"}},
+    }
+    run = await scene.ended(await scene.start(nodes))
+    assert run.status == RunStatus.RUN_STATUS_FAILED
+    assert (run.error.code, run.error.node) == ("REFUSED", "work")
+    assert step_of(run, "clean_up").status == StepStatus.STEP_STATUS_COMPLETED
