@@ -120,6 +120,19 @@ def test_an_api_error_lists_its_fields_and_names_its_run() -> None:
     assert failure.exit_code == 1
 
 
+def test_a_problem_that_the_message_tells_already_is_listed_once() -> None:
+    error = PerdureApiError(
+        "the definition has 1 problem: name: it is required",
+        code="INVALID_ARGUMENT",
+        reason="DEFINITION_INVALID",
+        fields=(FieldProblem("name", "it is required"),),
+    )
+    assert api_failure(error, "h:1").what.splitlines() == [
+        "the definition has 1 problem (DEFINITION_INVALID)",
+        "name: it is required",
+    ]
+
+
 @pytest.mark.parametrize("code", ["INTERNAL", "DEADLINE_EXCEEDED", "ABORTED"])
 def test_every_failure_says_what_to_do(code: str) -> None:
     failure = api_failure(PerdureApiError("x", code=code, reason="NEW_REASON"), "h:1")

@@ -52,7 +52,7 @@ def running(*steps: Step) -> Run:
                 due_at=at(40),
                 error=RunError(code="TIMEOUT"),
             ),
-            "`send` is tried again until 2026-05-31 12:00:40Z (in 40.0 s) after TIMEOUT",
+            "`send` is tried again at 2026-05-31 12:00:40Z (in 40.0 s) after TIMEOUT",
         ),
         (
             step(status=run_pb2.STEP_STATUS_WAITING, due_at=at(7200), scope="batch[17]"),
@@ -141,6 +141,23 @@ def test_the_screen_shows_tries_losses_effects_and_errors() -> None:
     assert '{"n": 18446744073709551616}' in text
     assert "w-1" in text
     assert text.count("w-2") == 1
+
+
+def test_a_step_that_failed_for_good_shows_its_last_try_and_its_whole_error() -> None:
+    advice = "this worker has no such handler; it has others. " + "Start workers that have it. " * 4
+    failed = step(
+        status=run_pb2.STEP_STATUS_FAILED,
+        queue="io:shared",
+        attempt=4,
+        failures=3,
+        fence=7,
+        ended_at=at(0),
+        error=RunError(code="HANDLER_UNKNOWN", message=advice),
+    )
+    [line] = [each for each in timeline(running(failed), NOW) if "HANDLER_UNKNOWN" in each]
+    shown = click.unstyle(line).split()
+    assert shown[shown.index("failed") + 1 :][:2] == ["3", "7"]
+    assert line.endswith(advice.strip())
 
 
 def test_a_watch_prints_each_change_once() -> None:

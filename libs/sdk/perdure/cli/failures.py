@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import IO, Any
 
@@ -72,10 +72,15 @@ def api_failure(error: PerdureApiError, address: str) -> Failure:
         what = "no Perdure answers"
     else:
         listed = [f"{each.field}: {each.description}" for each in error.fields]
-        what = "\n".join([f"{error.message} ({error.reason})", *listed])
+        what = "\n".join([f"{_without_first(error.message, listed)} ({error.reason})", *listed])
     kind = Unanswered if _may_pass(error) else Failure
     do_this = _DO_THIS.get(error.reason, _do_by_kind(error))
     return kind(what, where=_place(error, address), do_this=do_this)
+
+
+def _without_first(message: str, listed: Sequence[str]) -> str:
+    """Leave out the first problem where it is told once more in the list below."""
+    return message.removesuffix(f": {listed[0]}") if listed else message
 
 
 def _place(error: PerdureApiError, address: str) -> str:

@@ -14,6 +14,9 @@ from perdure.client import OWN_KEY_PREFIX
 MAX_NAMED = 3
 """Steps that the line on what a run waits for names; the others are counted."""
 
+MAX_ERROR = 300
+"""Characters of an error where it is told in full; what to do often stands at its end."""
+
 LATE = timedelta(seconds=60)
 """A timer that is later than this, and a step queued for longer, are worth a doctor's look."""
 
@@ -68,9 +71,9 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
             return f"{name} waits for a worker of {step.queue}{_queued_for(step, now)}"
         case run_pb2.STEP_STATUS_BACKING_OFF:
             cause = f" after {step.error.code}" if step.HasField("error") else ""
-            return f"{name} is tried again {_until(step, now)}{cause}"
+            return f"{name} is tried again {_due(step, now, 'at')}{cause}"
         case run_pb2.STEP_STATUS_WAITING:
-            return f"{name} waits {_until(step, now)}"
+            return f"{name} waits {_due(step, now, 'until')}"
         case _:
             return f"{name} is parked"
 
@@ -82,13 +85,13 @@ def _queued_for(step: run_pb2.Step, now: datetime) -> str:
     return f" for {duration(length)}{advice}"
 
 
-def _until(step: run_pb2.Step, now: datetime) -> str:
+def _due(step: run_pb2.Step, now: datetime, preposition: str) -> str:
     if not step.HasField("due_at"):
         return "without a time: run `perdure doctor`"
     due = moment(step.due_at)
     if now - due > LATE:
         return f"since {clock_time(due)}, which has passed: run `perdure doctor`"
-    return f"until {clock_time(due)} (in {duration(due - now)})"
+    return f"{preposition} {clock_time(due)} (in {duration(due - now)})"
 
 
 def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
@@ -112,7 +115,7 @@ def _error(error: run_pb2.RunError | None) -> list[str]:
     place = f" at `{error.node}`" if error.node else ""
     kind = getattr(error, "class")
     label = click.style("error", fg="red")
-    return [f"{label}    {error.code} ({kind}){place}: {one_line(error.message)}"]
+    return [f"{label}    {error.code} ({kind}){place}: {one_line(error.message, MAX_ERROR)}"]
 
 
 def _steps(run: run_pb2.Run, now: datetime) -> list[str]:
@@ -133,12 +136,19 @@ def _step_rows(step: run_pb2.Step, now: datetime) -> Iterable[tuple[str, ...]]:
         step_name(step),
         step.kind,
         coloured(word(step)),
-        str(step.attempt) if step.queue else "",
+        str(_tries(step)) if step.queue else "",
         str(step.fence) if step.fence else "",
         step.worker or _last_worker(step),
         _took(step, now),
-        _short(step.error) if step.HasField("error") else "",
+        _short(step.error, MAX_ERROR) if step.HasField("error") else "",
     )
+
+
+def _tries(step: run_pb2.Step) -> int:
+    """Return the try that a step is at; one that has failed for good has no next one."""
+    if step.status == run_pb2.STEP_STATUS_FAILED:
+        return max(step.failures, 1)
+    return step.attempt
 
 
 def _is_shown_by_step(step: run_pb2.Step) -> bool:
@@ -157,8 +167,8 @@ def _took(step: run_pb2.Step, now: datetime) -> str:
     return duration(now - moment(begun)) if step.status == run_pb2.STEP_STATUS_RUNNING else ""
 
 
-def _short(error: run_pb2.RunError) -> str:
-    return one_line(f"{error.code}: {error.message}" if error.message else error.code, 60)
+def _short(error: run_pb2.RunError, width: int = 60) -> str:
+    return one_line(f"{error.code}: {error.message}" if error.message else error.code, width)
 
 
 def _effects(run: run_pb2.Run) -> list[str]:
