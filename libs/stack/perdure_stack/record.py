@@ -86,7 +86,8 @@ class StackLock:
             raise StackError(
                 "a stack already runs in this directory",
                 str(self._directory),
-                "stop it with `python -m perdure_stack down`, or choose another --dir",
+                "stop it with `make down` (`python -m perdure_stack down`), or choose another "
+                "--dir",
             ) from None
         self._descriptor = descriptor
 
