@@ -41,6 +41,7 @@ def test_nobody_answering_says_what_where_and_what_to_do() -> None:
         ("run", "list", "--limit", "0"),
         ("run", "fly"),
         ("nonsense",),
+        ("serve", "nonsense"),
     ],
 )
 def test_wrong_usage_exits_with_2(arguments: tuple[str, ...]) -> None:

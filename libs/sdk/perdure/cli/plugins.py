@@ -23,6 +23,9 @@ _HOMES = {
 }
 """The commands that belong here whoever brings them: their package, and what they do."""
 
+_SERVICES = ("coordinator", "ingest", "relay", "sweeper", "timer", "worker")
+"""Perdure's own; of a name that is none of these nobody is told to install a package."""
+
 _PASS_ALL = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 
@@ -41,9 +44,10 @@ def brought_command(name: str) -> click.Command | None:
 
 def service_command() -> click.Command:
     """Return `perdure serve SERVICE`."""
+    names = sorted({*_SERVICES, *(entry.name for entry in entry_points(group=SERVICES))})
 
     @click.command("serve")
-    @click.argument("service")
+    @click.argument("service", type=click.Choice(names))
     def serve(service: str) -> None:
         """Run one service in this process; it reads its settings from PERDURE_*."""
         main = _load(SERVICES, service, f"perdure-{service}")
