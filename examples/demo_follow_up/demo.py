@@ -68,7 +68,7 @@ def _show_run(run: perdure.Run, events: Sequence[perdure.HistoryEvent]) -> None:
 
 
 def _show_calls(calls: Sequence[Mapping[str, object]], sent: int) -> None:
-    _say("what the provider saw (caller is a process id):")
+    _say("what the provider saw (caller: a process id; sent: false for a key seen before):")
     for call in calls:
         print("   ", json.dumps(call))
     emails = [call for call in calls if "key" in call]
