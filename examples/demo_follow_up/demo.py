@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+import asyncpg
 import click
 import perdure
 from perdure.cli.timeline import timeline
@@ -49,6 +50,7 @@ async def _demo(directory: Path) -> int:
     with Provider(log).serving() as provider:
         _say("starting PostgreSQL, Valkey and six services, two workers among them")
         async with _stack(directory) as stack, _client(stack) as client:
+            await _shorten_leases(stack.backends.database_url)
             run = await _story(stack, client, provider)
             events = [event async for event in client.history(run.run_id)]
     _show_run(run, events)
@@ -92,6 +94,13 @@ def _client(stack: DevStack) -> perdure.Client:
     return perdure.Client(stack.ports.address("ingest"))
 
 
+async def _shorten_leases(database_url: str) -> None:
+    """Let a dead worker's step be taken over in seconds, as an operator may."""
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("UPDATE lanes SET hand_out_ms = 4000 WHERE lane = 'io'")
+    await connection.close()
+
+
 async def _story(stack: DevStack, client: perdure.Client, provider: Provider) -> perdure.Run:
     await client.publish_workflow((HERE / "workflow.yaml").read_bytes())
     run_id = await _submit_twice(client, provider)
@@ -106,7 +115,7 @@ async def _submit_twice(client: perdure.Client, provider: Provider) -> str:
     first, second = await asyncio.gather(
         *(client.start_run("demo_follow_up", form, start_key=SUBMISSION) for _ in range(2))
     )
-    _say(f"the form was posted twice: {first.run_id} and {second.run_id}")
+    _say(f"the form was posted twice: {first.run_id} and {second.run_id}, which is one run")
     if first.run_id != second.run_id:
         raise SystemExit("two runs were started for one submission")
     return str(first.run_id)
@@ -122,7 +131,7 @@ async def _kill_the_sender(
     (step,) = (step for step in run.steps if step.node == "send_email")
     _say(f"the email call of `{step.worker}` is open: killing that worker with SIGKILL")
     await stack.supervisor.kill(step.worker)
-    _say("another worker takes over when the lease has run out, in about ten seconds")
+    _say("another worker takes over when its lease has run out, in a few seconds")
 
 
 def _say(text: str) -> None:

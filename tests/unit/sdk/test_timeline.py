@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -185,3 +186,15 @@ def test_columns_ignore_colour_codes() -> None:
     lines = table_lines(("a", "b"), [(click.style("xx", fg="red"), "1"), ("y", "2")])
     assert [click.unstyle(line) for line in lines] == ["a   b", "xx  1", "y   2"]
     assert one_line("a\n  b" + "c" * 100, 5) == "a bc…"
+
+
+def test_a_failed_run_shows_where_its_handler_raised() -> None:
+    trace = '  File "/a/greetings.py", line 9, in greet\n    look_up(given)\n'
+    trace += '  File "/a/greetings.py", line 13, in look_up\n    return known[name]\n'
+    details = json.dumps({"type": "KeyError", "traceback": trace}).encode()
+    error = run_pb2.RunError(code="KeyError", message="'x'", details=details, node="b")
+    failed = run_pb2.Run(status=run_pb2.RUN_STATUS_FAILED, error=error)
+    shown = "\n".join(timeline(failed, datetime(2026, 1, 1, tzinfo=UTC)))
+    assert 'File "/a/greetings.py", line 13, in look_up' in shown
+    assert "return known[name]" in shown
+    assert "line 9" not in shown

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 
@@ -115,7 +116,21 @@ def _error(error: run_pb2.RunError | None) -> list[str]:
     place = f" at `{error.node}`" if error.node else ""
     kind = getattr(error, "class")
     label = click.style("error", fg="red")
-    return [f"{label}    {error.code} ({kind}){place}: {one_line(error.message, MAX_ERROR)}"]
+    line = f"{label}    {error.code} ({kind}){place}: {one_line(error.message, MAX_ERROR)}"
+    return [line, *(f"         {frame}" for frame in _last_frame(error))]
+
+
+def _last_frame(error: run_pb2.RunError) -> list[str]:
+    """Return where a handler raised, as its executor reported it; nothing where it did not."""
+    try:
+        details = json.loads(error.details or b"null")
+    except (ValueError, RecursionError):
+        return []
+    text = details.get("traceback") if isinstance(details, dict) else None
+    if not isinstance(text, str):
+        return []
+    starts = [at for at, row in enumerate(text.splitlines()) if row.lstrip().startswith("File ")]
+    return [row.strip() for row in text.splitlines()[starts[-1] :][:2]] if starts else []
 
 
 def _steps(run: run_pb2.Run, now: datetime) -> list[str]:
