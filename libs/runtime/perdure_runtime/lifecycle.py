@@ -12,6 +12,7 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -29,7 +30,7 @@ class Service(Protocol):
         """End, and wait for the end."""
 
 
-class Component:
+class Component(ABC):
     """Keeps the contract for a subclass that says only how to begin and how to end.
 
     `on_start` and `on_stop` never run at the same time and alternate. An `on_start` that raises
@@ -52,7 +53,7 @@ class Component:
                 await self.on_start()
                 self._started = True
 
-    async def drain(self) -> None:
+    async def drain(self) -> None:  # noqa: B027 - many components take no work
         """Stop taking new work, if that means something here."""
 
     async def stop(self) -> None:
@@ -66,13 +67,13 @@ class Component:
                     raise
                 self._started = False
 
+    @abstractmethod
     async def on_start(self) -> None:
         """Begin; called only when not begun."""
-        raise NotImplementedError
 
+    @abstractmethod
     async def on_stop(self) -> None:
         """End; called only when begun."""
-        raise NotImplementedError
 
 
 class Group(Component):
