@@ -29,6 +29,7 @@ from perdure.address import find_address
 from perdure.client_transport import Transport, pause_before
 from perdure.errors import PerdureUnavailable
 from perdure.payload import to_payload
+from perdure.workflow import Workflow as Definition
 
 DEFAULT_TIMEOUT = 30.0
 """Deadline of a call with its repeats, seconds."""
@@ -92,9 +93,9 @@ class Client:
         await self._transport.close()
 
     async def publish_workflow(
-        self, document: str | bytes
+        self, document: str | bytes | Definition
     ) -> workflow_service_pb2.PublishWorkflowResponse:
-        """Publish a YAML or JSON document as the next version of its name.
+        """Publish a YAML or JSON document, or a workflow made here, as its name's next version.
 
         The content of the latest version gives that version back, with `created` false. A document
         with problems raises DEFINITION_INVALID with all of them in `fields`.
@@ -103,7 +104,7 @@ class Client:
         return await self._transport.call(self._workflows.PublishWorkflow, request)
 
     async def validate_workflow(
-        self, document: str | bytes
+        self, document: str | bytes | Definition
     ) -> workflow_service_pb2.ValidateWorkflowResponse:
         """Check a document as publishing would, without storing it."""
         request = workflow_service_pb2.ValidateWorkflowRequest(document=_encoded(document))
@@ -249,7 +250,9 @@ def has_ended(run: run_pb2.Run) -> bool:
     return run.status not in (run_pb2.RUN_STATUS_UNSPECIFIED, run_pb2.RUN_STATUS_RUNNING)
 
 
-def _encoded(document: str | bytes) -> bytes:
+def _encoded(document: str | bytes | Definition) -> bytes:
+    if isinstance(document, Definition):
+        document = document.to_json()
     return document.encode() if isinstance(document, str) else document
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Sequence
 from typing import Any
 
+import perdure.workflow as wf
 import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from perdure import Client, PerdureApiError
@@ -143,6 +145,16 @@ async def test_publish_checks_the_document_and_passes_it_on_byte_for_byte(
     assert (request.org, request.document) == ("default", DOCUMENT)
     assert (answer.workflow.name, answer.workflow.version, answer.created) == ("two_steps", 3, True)
     assert answer.workflow.published_at.ToMicroseconds() == 1_500_000
+
+
+async def test_a_workflow_made_in_python_is_published_as_its_document(
+    client: Client, coordinator: Any
+) -> None:
+    built = wf.Workflow("w", {wf.Node("a"): wf.Task("h")})
+    await client.publish_workflow(built)
+    (request,) = coordinator.items
+    assert json.loads(request.document) == {"name": "w", "nodes": {"a": {"task": {"handler": "h"}}}}
+    assert not (await client.validate_workflow(built)).problems
 
 
 async def test_a_bad_document_is_refused_with_all_problems_and_never_sent(

@@ -1,0 +1,79 @@
+"""Definitions written in Python: values whose document is the one that YAML would hold.
+
+    import perdure.workflow as wf
+
+    lookup, greet = wf.Node("lookup"), wf.Node("greet")
+    hello = wf.Workflow(
+        "hello",
+        {
+            lookup: wf.Http(f"https://crm.example/people/{wf.INPUT['id']}"),
+            greet: wf.Task(
+                "hello.greet",
+                {"name": lookup.output["body"]["name"]},
+                needs=[lookup],
+                when=lookup.output["status"] == 200,
+            ),
+        },
+        output=greet.output,
+    )
+
+`hello.to_yaml()` is the document, `client.publish_workflow(hello)` publishes it, and the command
+line takes `module:hello` where it takes a file.
+"""
+
+from perdure.workflow.document import Limits, Workflow
+from perdure.workflow.expressions import (
+    ERROR,
+    INPUT,
+    JOIN_FIRST,
+    RUN,
+    Expr,
+    Value,
+    call,
+    cel,
+)
+from perdure.workflow.kinds import Case, Effect, Fail, Finish, Http, Switch, Task, Transform, Wait
+from perdure.workflow.options import (
+    CatchOutput,
+    CatchThen,
+    FailAs,
+    Failure,
+    Kind,
+    OnFailure,
+    Quorum,
+    Retry,
+)
+from perdure.workflow.parts import UNSET, Duration, Node
+
+__all__ = [
+    "ERROR",
+    "INPUT",
+    "JOIN_FIRST",
+    "RUN",
+    "UNSET",
+    "Case",
+    "CatchOutput",
+    "CatchThen",
+    "Duration",
+    "Effect",
+    "Expr",
+    "Fail",
+    "FailAs",
+    "Failure",
+    "Finish",
+    "Http",
+    "Kind",
+    "Limits",
+    "Node",
+    "OnFailure",
+    "Quorum",
+    "Retry",
+    "Switch",
+    "Task",
+    "Transform",
+    "Value",
+    "Wait",
+    "Workflow",
+    "call",
+    "cel",
+]

@@ -1,0 +1,99 @@
+"""The kinds of nodes; what each does is in the reference of the definition language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias
+
+from perdure.workflow.expressions import Expr, Value
+from perdure.workflow.options import Kind
+from perdure.workflow.parts import UNSET, Duration, Node, Part, Unset
+
+Scalar: TypeAlias = str | float | bool | Expr
+Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+EffectKind: TypeAlias = Literal["provider", "none"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task(Kind):
+    """Calls a named handler; without `input` it is given the run's input."""
+
+    NAME: ClassVar[str] = "task"
+    handler: str
+    input: Value | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Effect(Part):
+    """How an outside call may be repeated, and how long the provider keeps its key."""
+
+    kind: EffectKind
+    keep: Duration | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Http(Kind):
+    """Makes one HTTP call."""
+
+    NAME: ClassVar[str] = "http"
+    url: str | Expr
+    method: Method | Unset = UNSET
+    headers: Mapping[str, Scalar] | Unset = UNSET
+    query: Mapping[str, Scalar] | Unset = UNSET
+    body: Value | Unset = UNSET
+    effect: EffectKind | Effect | Unset = UNSET
+    success: Sequence[int] | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Wait(Kind):
+    """Waits for a duration."""
+
+    NAME: ClassVar[str] = "wait"
+    BODY: ClassVar[str] = "duration"
+    duration: Duration | Expr
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transform(Kind):
+    """Computes a value."""
+
+    NAME: ClassVar[str] = "transform"
+    BODY: ClassVar[str] = "value"
+    value: Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Case(Part):
+    """A way out of a switch."""
+
+    when: Expr
+    then: Sequence[Node]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Switch(Kind):
+    """Takes the edges of its first true case, or those of `else_`."""
+
+    NAME: ClassVar[str] = "switch"
+    cases: Sequence[Case]
+    else_: Sequence[Node] | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fail(Kind):
+    """Fails with an error of one's own; `output` becomes its details."""
+
+    NAME: ClassVar[str] = "fail"
+    code: str | Expr
+    message: str | Expr | Unset = UNSET
+    output: Value | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Finish(Kind):
+    """Ends the run as completed."""
+
+    NAME: ClassVar[str] = "finish"
+    output: Value | Unset = UNSET

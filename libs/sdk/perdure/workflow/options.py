@@ -1,0 +1,99 @@
+"""What stands on every node: joins, retries, what is done about a failure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import ClassVar, Literal, TypeAlias
+
+from perdure.workflow.expressions import Expr, Value
+from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
+
+_BEFORE_THE_KIND = ("needs", "join", "when")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Quorum(Part):
+    """The join of a node that runs when so many of its needs ended well."""
+
+    quorum: int | Expr
+
+
+Join: TypeAlias = Literal["all", "strict", "any", "settled"] | Quorum
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Retry(Part):
+    """One rule of when and how often a failed try is repeated; what is left out the lane says."""
+
+    on: Sequence[str] | Unset = UNSET
+    max: int | Unset = UNSET
+    base: Duration | Unset = UNSET
+    factor: float | Unset = UNSET
+    cap: Duration | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Failure(Part):
+    """An error of one's own; `output` becomes its details."""
+
+    code: str | Expr
+    message: str | Expr | Unset = UNSET
+    output: Value | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CatchThen(Part):
+    """Catches a failure: the edges lead to these nodes."""
+
+    then: Sequence[Node]
+    when: Expr | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CatchOutput(Part):
+    """Catches a failure: the node ends well with this output."""
+
+    output: Value
+    when: Expr | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FailAs(Part):
+    """Replaces the error of a failure, which stays uncaught."""
+
+    fail: Failure
+    when: Expr | Unset = UNSET
+
+
+OnFailure: TypeAlias = CatchThen | CatchOutput | FailAs
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Kind(Part):
+    """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first."""
+
+    NAME: ClassVar[str]
+    BODY: ClassVar[str] = ""
+    """The field that is the whole value of the kind, where that is not an object of its fields."""
+
+    needs: Sequence[Node] | Unset = UNSET
+    join: Join | Unset = UNSET
+    when: Expr | Unset = UNSET
+    result: Value | Unset = UNSET
+    on_failure: Sequence[OnFailure] | Unset = UNSET
+    retry: Retry | Sequence[Retry] | Unset = UNSET
+    timeout: Duration | Unset = UNSET
+    lane: str | Unset = UNSET
+    priority: int | Unset = UNSET
+
+    def written(self) -> Json:
+        """Return the node as the document has it."""
+        rest = self._members()
+        own = {name: rest.pop(name) for name in self._own_names() if name in rest}
+        first = {name: rest.pop(name) for name in _BEFORE_THE_KIND if name in rest}
+        return {**first, self.NAME: own[self.BODY] if self.BODY else own, **rest}
+
+    def _own_names(self) -> list[str]:
+        common = {field.name for field in fields(Kind)}
+        return [field.name.rstrip("_") for field in fields(self) if field.name not in common]

@@ -1,0 +1,336 @@
+"""What the builder writes is what a person writes by hand, for every construct."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import perdure.workflow as wf
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from perdure.workflow.expressions import literal
+from perdure.workflow.parts import Part
+from perdure_machine.definition import parse
+from perdure_machine.definition.document import read_document
+from perdure_machine.definition.problems import Problems
+from perdure_machine.definition.schema import schema_text
+
+LANES = frozenset({"io", "slow"})
+A, B, C, D = (wf.Node(id_) for id_ in "abcd")
+ECHO = wf.Task("echo")
+
+Built = wf.Workflow
+
+CONSTRUCTS: dict[str, tuple[str, Built]] = {}
+
+
+def construct(name: str, by_hand: str, built: Built) -> None:
+    CONSTRUCTS[name] = (by_hand, built)
+
+
+construct(
+    "the document",
+    """
+    name: all
+    input: {type: object, properties: {n: {type: integer, default: 3}}}
+    output: {n: "${input.n}", all: ["${nodes.a.output}", null, 1.5, true, "text"]}
+    limits: {steps: 50, age: 30d}
+    on_error: finish_others
+    nodes: {a: {task: {handler: echo}}}
+    """,
+    wf.Workflow(
+        "all",
+        {A: ECHO},
+        input={"type": "object", "properties": {"n": {"type": "integer", "default": 3}}},
+        output={"n": wf.INPUT["n"], "all": [A.output, None, 1.5, True, "text"]},
+        limits=wf.Limits(steps=50, age="30d"),
+        on_error="finish_others",
+    ),
+)
+construct(
+    "task",
+    """
+    name: tasks
+    nodes:
+      a:
+        task: {handler: crm.lookup, input: {email: "${input.email}", note: "Dear ${input.name}"}}
+        lane: slow
+        priority: 7
+        timeout: 90s
+        result: {id: "${nodes.a.output.body.id}"}
+      b: {task: {handler: drop}, result: null}
+    """,
+    wf.Workflow(
+        "tasks",
+        {
+            A: wf.Task(
+                "crm.lookup",
+                {"email": wf.INPUT["email"], "note": f"Dear {wf.INPUT['name']}"},
+                lane="slow",
+                priority=7,
+                timeout=timedelta(seconds=90),
+                result={"id": A.output["body"]["id"]},
+            ),
+            B: wf.Task("drop", result=None),
+        },
+    ),
+)
+construct(
+    "http",
+    """
+    name: calls
+    nodes:
+      a:
+        http:
+          url: https://mail.example/${input.id}
+          method: POST
+          headers: {X-Run: "${run.id}"}
+          query: {q: "${input.q}", limit: 10}
+          body: {to: "${input.to}"}
+          effect: {kind: provider, keep: 24h}
+          success: [200, 404]
+      b: {http: {url: "${input.url}", method: DELETE, effect: none}}
+    """,
+    wf.Workflow(
+        "calls",
+        {
+            A: wf.Http(
+                f"https://mail.example/{wf.INPUT['id']}",
+                method="POST",
+                headers={"X-Run": wf.RUN["id"]},
+                query={"q": wf.INPUT["q"], "limit": 10},
+                body={"to": wf.INPUT["to"]},
+                effect=wf.Effect("provider", keep="24h"),
+                success=[200, 404],
+            ),
+            B: wf.Http(wf.INPUT["url"], method="DELETE", effect="none"),
+        },
+    ),
+)
+construct(
+    "wait and transform",
+    """
+    name: inline
+    nodes:
+      a: {wait: 1.5}
+      b: {wait: "${input.delay}"}
+      c: {needs: [a, b], transform: null}
+      d: {needs: [c], transform: {tags: '${input.tags + ["x"]}', first: "${input.tags[0]}"}}
+    """,
+    wf.Workflow(
+        "inline",
+        {
+            A: wf.Wait(timedelta(milliseconds=1500)),
+            B: wf.Wait(wf.INPUT["delay"]),
+            C: wf.Transform(None, needs=[A, B]),
+            D: wf.Transform(
+                {"tags": wf.INPUT["tags"] + ["x"], "first": wf.INPUT["tags"][0]}, needs=[C]
+            ),
+        },
+    ),
+)
+construct(
+    "switch, fail and finish",
+    """
+    name: ways
+    nodes:
+      a:
+        switch:
+          cases:
+            - {when: input.n > 80, then: [b, c]}
+            - {when: '(input.n > 50) && (input.kind != "vip")', then: [c]}
+          else: [d]
+      b: {finish: {output: "${input.n}"}}
+      c: {fail: {code: SMALL, message: "only ${input.n}", output: {n: "${input.n}"}}}
+      d: {finish: {}}
+    """,
+    wf.Workflow(
+        "ways",
+        {
+            A: wf.Switch(
+                [
+                    wf.Case(wf.INPUT["n"] > 80, [B, C]),
+                    wf.Case((wf.INPUT["n"] > 50) & (wf.INPUT["kind"] != "vip"), [C]),
+                ],
+                else_=[D],
+            ),
+            B: wf.Finish(wf.INPUT["n"]),
+            C: wf.Fail("SMALL", f"only {wf.INPUT['n']}", {"n": wf.INPUT["n"]}),
+            D: wf.Finish(),
+        },
+    ),
+)
+construct(
+    "failures",
+    """
+    name: failures
+    nodes:
+      a:
+        task: {handler: echo}
+        retry: {max: 3}
+        on_failure:
+          - {when: error.code == "HTTP_404", output: {found: false}}
+          - {when: error.code == "OUT", fail: {code: NO_STOCK, message: "${error.message}"}}
+          - {then: [b]}
+      b: {transform: "${nodes.a.error.code}"}
+      c:
+        task: {handler: echo}
+        retry:
+          - {on: [rate_limited], max: 20, cap: 10m}
+          - {on: [TIMEOUT, retryable], max: 3, base: 2s, factor: 1.5}
+    """,
+    wf.Workflow(
+        "failures",
+        {
+            A: wf.Task(
+                "echo",
+                retry=wf.Retry(max=3),
+                on_failure=[
+                    wf.CatchOutput({"found": False}, when=wf.ERROR["code"] == "HTTP_404"),
+                    wf.FailAs(
+                        wf.Failure("NO_STOCK", wf.ERROR["message"]), when=wf.ERROR["code"] == "OUT"
+                    ),
+                    wf.CatchThen([B]),
+                ],
+            ),
+            B: wf.Transform(A.error["code"]),
+            C: wf.Task(
+                "echo",
+                retry=[
+                    wf.Retry(on=["rate_limited"], max=20, cap="10m"),
+                    wf.Retry(on=["TIMEOUT", "retryable"], max=3, base="2s", factor=1.5),
+                ],
+            ),
+        },
+    ),
+)
+construct(
+    "joins and conditions",
+    """
+    name: joins
+    nodes:
+      a: {task: {handler: echo}}
+      b: {task: {handler: echo}, when: size(input.tags) > 3}
+      c: {needs: [a, b], join: any, transform: "${join.first.output}"}
+      d:
+        needs: [a, b]
+        join: {quorum: "${input.votes}"}
+        when: '!(nodes.a.status == "failed")'
+        task: {handler: echo}
+      e-1: {needs: [c, d], join: strict, transform: "${coalesce(nodes.c.output, 0)}"}
+      f: {needs: [e-1], join: settled, transform: '${nodes["e-1"].output}'}
+    """,
+    wf.Workflow(
+        "joins",
+        {
+            A: ECHO,
+            B: wf.Task("echo", when=wf.cel("size(", wf.INPUT["tags"], ") > 3")),
+            C: wf.Transform(wf.JOIN_FIRST["output"], needs=[A, B], join="any"),
+            D: wf.Task(
+                "echo",
+                needs=[A, B],
+                join=wf.Quorum(wf.INPUT["votes"]),
+                when=~(A.status == "failed"),
+            ),
+            (e := wf.Node("e-1")): wf.Transform(
+                wf.call("coalesce", C.output, 0), needs=[C, D], join="strict"
+            ),
+            wf.Node("f"): wf.Transform(e.output, needs=[e], join="settled"),
+        },
+    ),
+)
+
+
+def meaning(document: str) -> Any:
+    return parse(document.encode(), known_lanes=LANES)
+
+
+@pytest.mark.parametrize("name", CONSTRUCTS)
+def test_a_built_workflow_means_what_is_written_by_hand(name: str) -> None:
+    by_hand, built = CONSTRUCTS[name]
+    assert meaning(built.to_json()) == meaning(by_hand)
+    assert meaning(built.to_yaml()) == meaning(by_hand)
+
+
+TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=20)
+TRICKY = st.sampled_from(
+    ["on", "No", "1e3", "-1.5E+2", ".5e1", "12", "~", "", "2024-01-01", "=", "0x1"]
+)
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | TEXTS | TRICKY, st.lists))
+def test_yaml_gives_every_value_back_as_it_was(value: Any) -> None:
+    built = wf.Workflow("w", {A: wf.Transform({"value": value, "on": value})})
+    problems = Problems()
+    read = read_document(built.to_yaml().encode(), problems)
+    assert not problems.found
+    assert read == json.loads(built.to_json())
+
+
+@given(st.recursive(st.none() | st.booleans() | st.integers() | TEXTS, st.lists))
+def test_a_literal_is_the_value_in_cel(value: Any) -> None:
+    assert literal(value) == json.dumps(value, ensure_ascii=False)
+
+
+def test_operators_keep_their_operands_together() -> None:
+    n, m = wf.INPUT["n"], wf.INPUT["m-1"]
+    assert ((n + 1) * m).text == '(input.n + 1) * input["m-1"]'
+    assert ((n - 1) / 2 % m).text == '((input.n - 1) / 2) % input["m-1"]'
+    assert (n <= 1.5).text == "input.n <= 1.5"
+    assert ((n >= 1) | ~(m < 2)).text == '(input.n >= 1) || !(input["m-1"] < 2)'
+    assert wf.cel("size(", n + m, ") == 2").text == 'size((input.n + input["m-1"])) == 2'
+    assert wf.cel("order")["if"][0].text == 'order["if"][0]'
+    assert wf.call("join", ["a", n], {"k": None}).text == 'join(["a", input.n], {"k": null})'
+
+
+def test_an_expression_is_never_taken_for_a_value() -> None:
+    with pytest.raises(TypeError, match="no value yet"):
+        bool(wf.INPUT["n"] == 1)
+    with pytest.raises(TypeError, match="no value yet"):
+        list(wf.INPUT["tags"])
+
+
+def test_two_nodes_of_one_id_are_refused() -> None:
+    with pytest.raises(ValueError, match="two nodes have the id 'a'"):
+        wf.Workflow("w", {A: ECHO, wf.Node("a"): ECHO}).to_json()
+
+
+SCHEMA: dict[str, Any] = json.loads(schema_text())
+KINDS = {kind.NAME: kind for kind in wf.Kind.__subclasses__()}
+PARTS: dict[str, tuple[type[Part], ...]] = {
+    "case": (wf.Case,),
+    "fail": (wf.Failure,),
+    "handler": (wf.CatchThen, wf.CatchOutput, wf.FailAs),
+    "retry_rule": (wf.Retry,),
+}
+
+
+def names(*parts: type[Part]) -> set[str]:
+    return {field.name.rstrip("_") for part in parts for field in fields(part)}
+
+
+def test_the_builder_has_every_member_of_the_language_and_no_other() -> None:
+    node = SCHEMA["$defs"]["node"]["properties"]
+    assert names(wf.Workflow) == set(SCHEMA["properties"])
+    assert names(wf.Limits) == set(SCHEMA["properties"]["limits"]["properties"])
+    assert names(wf.Kind) | set(KINDS) == set(node)
+    for name, kind in KINDS.items():
+        own = names(kind) - names(wf.Kind)
+        assert kind.BODY or own == set(SCHEMA["$defs"][name]["properties"]), name
+    for name, parts in PARTS.items():
+        assert names(*parts) == set(SCHEMA["$defs"][name]["properties"]), name
+
+
+if TYPE_CHECKING:  # `make types` proves that each line is refused: an ignore too many is an error
+    wf.Task("h", needs=["a"])  # type: ignore[list-item]
+    wf.Task("h", needs=[A.output])  # type: ignore[list-item]
+    wf.Task("h", wehn=A.output == 1)  # type: ignore[call-arg]
+    wf.Task("h", when="nodes.a.output")  # type: ignore[arg-type]
+    wf.Task("h", join="most")  # type: ignore[arg-type]
+    wf.Task("h", A.outptu)  # type: ignore[attr-defined]
+    wf.Switch([wf.Case(A.output > 1, ["b"])])  # type: ignore[list-item]
+    wf.Http("https://x.example", method="FETCH")  # type: ignore[arg-type]
+    wf.Workflow("w", {"a": ECHO})  # type: ignore[dict-item]
