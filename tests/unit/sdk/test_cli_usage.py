@@ -148,3 +148,66 @@ def test_r12_values_become_exact_json_and_bytes_stay() -> None:
     assert to_payload(b"anything") == b"anything"
     with pytest.raises(ValueError, match="JSON"):
         to_payload(float("nan"))
+
+
+INVALID = "name: w\nnodes: {a: {}, b: {needs: [c], task: {handler: h}}}\n"
+PLACES = ("nodes.a", "nodes.b.needs[0]")
+
+
+def test_a_definition_is_checked_here_where_nobody_answers(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    path = tmp_path / "w.yaml"
+    path.write_text(INVALID)
+    result = perdure("workflow", "validate", str(path), "--address", f"127.0.0.1:{port}")
+    assert result.exit_code == 1
+    notice, *told = result.stderr.splitlines()
+    assert notice == f"no Perdure answers at 127.0.0.1:{port}; checked here"
+    assert [line.partition(": ")[0] for line in told if line[0] != " "] == list(PLACES)
+    assert result.stdout == f"{path}: 2 problem(s)\n"
+
+
+def test_a_local_check_tells_every_problem_with_its_reason_and_hint(tmp_path: Path) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(INVALID)
+    told = json.loads(perdure("workflow", "validate", "--local", "--json", str(path)).stdout)
+    assert [problem["path"] for problem in told["problems"]] == list(PLACES)
+    assert told["problems"][0]["hint"].startswith("one of task, http,")
+    path.write_text("name: w\nnodes: {a: {task: {handler: h}}}\n")
+    good = perdure("workflow", "validate", "--local", str(path))
+    assert (good.exit_code, good.stdout) == (0, f"{path}: no problem(s)\n")
+
+
+def test_without_the_machine_a_local_check_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    path = tmp_path / "w.yaml"
+    path.write_text(INVALID)
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: EntryPoints(()))
+    result = perdure("workflow", "validate", "--local", str(path))
+    assert result.exit_code == 1
+    assert "pip install perdure-machine" in result.stderr
+    (port,) = free_ports(1)
+    unanswered = perdure("workflow", "validate", str(path), "--address", f"127.0.0.1:{port}")
+    assert unanswered.exit_code == 3
+
+
+BUILT = """
+import perdure.workflow as wf
+
+hello = wf.Workflow("hello", {wf.Node("a"): wf.Task("greet")})
+other = 7
+"""
+
+
+def test_a_workflow_made_in_python_stands_where_a_file_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "flows_of_a_test.py").write_text(BUILT)
+    monkeypatch.chdir(tmp_path)
+    good = perdure("workflow", "validate", "--local", "flows_of_a_test:hello")
+    assert (good.exit_code, good.stderr) == (0, "")
+    assert 'n_a["a<br/>task greet"]' in perdure("workflow", "graph", "flows_of_a_test:hello").stdout
+    for name, what in (("flows_of_a_test:other", "no workflow"), ("nothing_there:x", "No module")):
+        result = perdure("workflow", "graph", name)
+        assert result.exit_code == 1
+        assert what in result.stderr

@@ -1,7 +1,9 @@
-"""What commands are given: files, payloads, labels, statuses, instants."""
+"""What commands are given: files, workflows, payloads, labels, statuses, instants."""
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -11,8 +13,10 @@ import click
 from perdure_contracts.v1 import run_pb2
 
 from perdure.cli.failures import Failure
+from perdure.workflow import Workflow
 
 STDIN = "-"
+_PYTHON_NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 _STATUS_PREFIX = "RUN_STATUS_"
 
 STATUSES = tuple(
@@ -35,6 +39,32 @@ def read_file(name: str) -> bytes:
             where=name,
             do_this="correct the path, or give - for stdin",
         ) from error
+
+
+def read_document(name: str) -> bytes:
+    """Return a definition: a file's bytes, stdin for `-`, or of the workflow `module:name`.
+
+    Raises Failure if there is no such thing.
+    """
+    named = _PYTHON_NAME.fullmatch(name)
+    return read_file(name) if named is None else _built(*named.groups()).to_yaml().encode()
+
+
+def _built(module: str, name: str) -> Workflow:
+    sys.path.insert(0, "")
+    try:
+        found = getattr(importlib.import_module(module), name, None)
+    except ModuleNotFoundError as error:
+        raise Failure(
+            str(error), where=module, do_this="run this where the module is, or set PYTHONPATH"
+        ) from error
+    finally:
+        sys.path.remove("")
+    if isinstance(found, Workflow):
+        return found
+    raise Failure(
+        f"`{name}` is no workflow there", where=module, do_this="name a perdure.workflow.Workflow"
+    )
 
 
 def read_payload(given: str | None) -> bytes | None:

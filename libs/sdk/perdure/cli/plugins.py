@@ -1,14 +1,15 @@
 """Commands that other packages bring, so that the SDK depends on none of them.
 
 An entry point of the group `perdure.commands`, by command, is a `main(arguments) -> exit status`;
-one of `perdure.services`, by service, is a `main() -> exit status`.
+one of `perdure.services`, by service, is a `main() -> exit status`. `definition`, of the group
+`perdure.checks`, is a `check(document) -> problems, warnings`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib.metadata import entry_points
-from typing import Any
+from typing import Any, Protocol
 
 import click
 
@@ -16,6 +17,7 @@ from perdure.cli.failures import Failure
 
 COMMANDS = "perdure.commands"
 SERVICES = "perdure.services"
+CHECKS = "perdure.checks"
 
 _HOMES = {
     "dev": ("perdure-stack", "Run a whole Perdure on this machine until Ctrl-C."),
@@ -25,6 +27,15 @@ _HOMES = {
 
 _SERVICES = ("coordinator", "ingest", "relay", "sweeper", "timer", "worker")
 """Perdure's own; of a name that is none of these nobody is told to install a package."""
+
+
+class Problem(Protocol):
+    """What a check found at one place of a definition."""
+
+    path: str
+    reason: str
+    hint: str
+
 
 _PASS_ALL = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
@@ -54,6 +65,18 @@ def service_command() -> click.Command:
         raise click.exceptions.Exit(main() or 0)
 
     return serve
+
+
+def has_local_check() -> bool:
+    """Tell whether definitions can be checked in this process."""
+    return bool(entry_points(group=CHECKS, name="definition"))
+
+
+def local_check() -> Callable[[bytes], tuple[Iterable[Problem], Iterable[Problem]]]:
+    """Return what checks a definition in this process. Raises Failure if it is not installed."""
+    check: Callable[[bytes], tuple[Iterable[Problem], Iterable[Problem]]]
+    check = _load(CHECKS, "definition", "perdure-machine")
+    return check
 
 
 def _forwarding(name: str, text: str, load: Callable[[], Any]) -> click.Command:

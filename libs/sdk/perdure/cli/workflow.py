@@ -1,17 +1,24 @@
-"""`perdure workflow`: publish, validate, list, show."""
+"""`perdure workflow`: publish, validate, list, show, graph.
+
+A definition is given as FILE: a file of YAML or JSON, `-` for stdin, or `module:name` for a
+`perdure.workflow.Workflow`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 import click
-from perdure_contracts.v1 import workflow_pb2
+from perdure_contracts.v1 import workflow_pb2, workflow_service_pb2
 
-from perdure.cli.failures import USER_ERROR
-from perdure.cli.inputs import read_file
+from perdure.cli.failures import USER_ERROR, Failure
+from perdure.cli.inputs import read_document
 from perdure.cli.options import calls_api, json_option
 from perdure.cli.output import clock_time, moment, print_json, print_json_list, print_table
+from perdure.cli.plugins import Problem, has_local_check, local_check
 from perdure.client import Client
+from perdure.errors import NOT_REACHED, PerdureUnavailable
+from perdure.graph import graph_of, mermaid, svg
 
 
 @click.group()
@@ -24,8 +31,11 @@ def workflow() -> None:
 @json_option
 @calls_api
 async def publish(client: Client, file: str, as_json: bool) -> None:
-    """Publish FILE, YAML or JSON (- is stdin), as the next version of its name."""
-    answer = await client.publish_workflow(read_file(file))
+    """Publish FILE as the next version of its name.
+
+    FILE is YAML or JSON (- is stdin), or module:name of a workflow made in Python.
+    """
+    answer = await client.publish_workflow(read_document(file))
     if as_json:
         print_json(answer)
         return
@@ -36,11 +46,16 @@ async def publish(client: Client, file: str, as_json: bool) -> None:
 
 @workflow.command()
 @click.argument("file")
+@click.option("--local", is_flag=True, help="Check here, and ask no Perdure.")
 @json_option
 @calls_api
-async def validate(client: Client, file: str, as_json: bool) -> None:
-    """Check FILE as publishing would; exit with 1 if it would be refused."""
-    answer = await client.validate_workflow(read_file(file))
+async def validate(client: Client, file: str, local: bool, as_json: bool) -> None:
+    """Check FILE as publishing would; exit with 1 if it would be refused.
+
+    Where no Perdure answers, and with --local, FILE is checked here, by perdure-machine; only the
+    lanes that every Perdure has are known then.
+    """
+    answer = await _checked(client, read_document(file), local)
     if as_json:
         print_json(answer)
     else:
@@ -85,6 +100,56 @@ async def show(client: Client, name: str, version: int, as_json: bool) -> None:
         print_json(found)
         return
     click.echo(found.document, nl=not found.document.endswith(b"\n"))
+
+
+_PICTURES = {"mermaid": mermaid, "svg": svg}
+
+
+@workflow.command()
+@click.argument("file")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(_PICTURES)),
+    default="mermaid",
+    show_default=True,
+    help="Mermaid text, or an SVG that needs nothing else.",
+)
+def graph(file: str, form: str) -> None:
+    """Draw FILE; of a published workflow: perdure workflow show NAME | perdure workflow graph -.
+
+    What a failure leads to is dashed; what stands in a node is drawn in its box.
+    """
+    try:
+        drawn = graph_of(read_document(file))
+    except ValueError as error:
+        raise Failure(str(error), where=file, do_this="see what `validate` says of it") from error
+    click.echo(_PICTURES[form](drawn), nl=False)
+
+
+async def _checked(
+    client: Client, document: bytes, local: bool
+) -> workflow_service_pb2.ValidateWorkflowResponse:
+    if local:
+        return _checked_here(document)
+    try:
+        return await client.validate_workflow(document)
+    except PerdureUnavailable as error:
+        if error.reason != NOT_REACHED or not has_local_check():
+            raise
+        click.echo(f"no Perdure answers at {client.address}; checked here", err=True)
+        return _checked_here(document)
+
+
+def _checked_here(document: bytes) -> workflow_service_pb2.ValidateWorkflowResponse:
+    problems, warnings = local_check()(document)
+    return workflow_service_pb2.ValidateWorkflowResponse(
+        problems=map(_problem, problems), warnings=map(_problem, warnings)
+    )
+
+
+def _problem(found: Problem) -> workflow_pb2.DefinitionProblem:
+    return workflow_pb2.DefinitionProblem(path=found.path, reason=found.reason, hint=found.hint)
 
 
 def _print_problems(problems: Iterable[workflow_pb2.DefinitionProblem], colour: str) -> None:
