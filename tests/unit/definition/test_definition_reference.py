@@ -1,4 +1,4 @@
-"""The reference page is what the schema says, and each example in it is a definition."""
+"""The reference page is what the schema says, and each example in it is a definition that runs."""
 
 from __future__ import annotations
 
@@ -12,6 +12,12 @@ import pytest
 from perdure_machine.definition import parse
 from perdure_machine.definition.reference import page
 from perdure_machine.definition.schema import schema_text
+from perdure_machine.events import Succeeded
+from perdure_machine.states import RunStatus
+from perdure_testkit.engines.driver import Driver
+from perdure_testkit.engines.memory import MemoryPort
+from perdure_testkit.engines.playing import Answer, Player
+from perdure_testkit.engines.port import StartOf
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "definition.md"
 SCHEMA: dict[str, Any] = json.loads(schema_text())
@@ -72,6 +78,29 @@ EXAMPLES = list(examples())
 @pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
 def test_every_construct_has_an_example_that_parses(name: str, example: dict[str, Any]) -> None:
     assert parse(json.dumps(example).encode(), known_lanes=LANES).warnings == ()
+
+
+GIVEN: dict[str, Any] = {
+    **{"email": "a@x.example", "first": "A", "last": "B", "delay": "1s", "item": "tea"},
+    **{"url": "https://x.example", "id": "7", "language": "en", "urgent": True, "votes": 2},
+}
+ANSWER = {"id": 7, "score": 60, "tags": ["a"], "status": 200, "headers": {}, "body": {"id": 8}}
+FAILS = frozenset({"fail", "fail.code", "fail.message", "fail.output"})
+
+
+@pytest.mark.parametrize(("name", "example"), EXAMPLES, ids=[name for name, _ in EXAMPLES])
+async def test_every_example_runs_to_its_end(name: str, example: dict[str, Any]) -> None:
+    driver = Driver(MemoryPort())
+    await driver.engine.publish(driver.org, json.dumps(example).encode())
+    start = StartOf(example["name"], json.dumps(GIVEN).encode())
+    run_id = (await driver.engine.start(driver.org, start)).run_id
+    run = await Player(driver, lambda _: answered).play(run_id)
+    assert run.status == (RunStatus.FAILED if name in FAILS else RunStatus.COMPLETED), run.error
+    assert await driver.engine.no_way_forward() == []
+
+
+def answered(_given: bytes, _number: int) -> Answer:
+    return Succeeded(json.dumps(ANSWER).encode())
 
 
 def test_no_construct_lacks_an_example_or_a_description() -> None:
