@@ -81,8 +81,16 @@ def test_every_construct_has_an_example_that_parses(name: str, example: dict[str
 
 
 GIVEN: dict[str, Any] = {
-    **{"email": "a@x.example", "first": "A", "last": "B", "delay": "1s", "item": "tea"},
-    **{"url": "https://x.example", "id": "7", "language": "en", "urgent": True, "votes": 2},
+    "email": "a@x.example",
+    "first": "A",
+    "last": "B",
+    "delay": "1s",
+    "item": "tea",
+    "url": "https://x.example",
+    "id": "7",
+    "language": "en",
+    "urgent": True,
+    "votes": 2,
 }
 ANSWER = {"id": 7, "score": 60, "tags": ["a"], "status": 200, "headers": {}, "body": {"id": 8}}
 FAILS = frozenset({"fail", "fail.code", "fail.message", "fail.output"})
