@@ -105,7 +105,7 @@ async def test_a_snippet_ends_as_the_page_says(driver: Driver, case: Case) -> No
     run_id = (await driver.engine.start(driver.org, start)).run_id
     run = await Player(driver).play(run_id)
     assert case.nodes.items() <= (await driver.statuses(run_id)).items()
-    assert run.status == case.status
+    assert run.status == case.status, run.error
     if run.status is RunStatus.COMPLETED:
         assert json.loads(run.output or b"null") == json.loads(case.result)
     else:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest_asyncio
 from perdure_stack.services import SERVICES, process_names
+from perdure_testkit import step_handlers
 from perdure_testkit.engine import Crew, Engine
 from perdure_testkit.otlp import Collector, running_collector
 from perdure_testkit.place import temporary_place
@@ -40,10 +42,20 @@ async def shared_scene(
         await provider.stop()
 
 
+ROOT = Path(__file__).parents[2]
+HANDLERS = [
+    step_handlers.MODULE,
+    *(f"examples.{path.parent.name}.handlers" for path in ROOT.glob("examples/*/handlers.py")),
+]
+"""What the workers serve: the testkit's handlers and those of every example."""
+
+
 def _crew(endpoint: str) -> Crew:
     traced = {"PERDURE_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": EXPORT_DELAY_MS}
+    serving = {"PERDURE_WORKER_HANDLERS": ",".join(HANDLERS), "PYTHONPATH": str(ROOT)}
     slow = {"PERDURE_WORKER_QUEUES": "slow:shared,slow:default"}
-    return Crew(process_names(3), {**dict.fromkeys(SERVICES, traced), SLOW_WORKER: slow})
+    told = {**dict.fromkeys(SERVICES, traced), "worker": traced | serving, SLOW_WORKER: slow}
+    return Crew(process_names(3), told)
 
 
 @pytest_asyncio.fixture(loop_scope="session")

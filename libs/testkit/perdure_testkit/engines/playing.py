@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -23,7 +24,7 @@ Answer = Succeeded | Failed | None
 """How a try ends; None for a worker that is not heard of again."""
 
 Handler = Callable[[bytes, int], Answer]
-"""Is given a step's input and the number of its acquisition, from 1."""
+"""Is given a step's input and how often its node was tried in its run, from 1."""
 
 
 def _echo(given: bytes, number: int) -> Answer:
@@ -55,14 +56,16 @@ HANDLERS: Mapping[str, Handler] = MappingProxyType(
 """`http` stands for every HTTP call: its answer's body is what was asked."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Player:
     """The workers, the timer service and the sweeper of a driver's engine."""
 
     driver: Driver
     handler_of: Callable[[str], Handler] = HANDLERS.__getitem__
-    called: list[str] = field(default_factory=list)
-    """The handlers that were called, in order."""
+    tries: Counter[tuple[UUID, str]] = field(default_factory=Counter)
+    """How often each node of each run was tried."""
+    hangs: bool = False
+    """Whether a try was never heard of again."""
 
     async def play(self, run_id: UUID) -> RunState:
         """Let everything happen until the run has ended, and return it."""
@@ -85,10 +88,12 @@ class Player:
         return bool(queued)
 
     async def _handle(self, granted: Granted) -> None:
-        step, name = granted.step, granted.handler or "http"
-        self.called.append(name)
-        answer = self.handler_of(name)(step.input or b"null", step.fence)
+        step, tried = granted.step, (granted.run.run_id, granted.step.node)
+        self.tries[tried] += 1
+        handle = self.handler_of(granted.handler or "http")
+        answer = handle(step.input or b"null", self.tries[tried])
         if answer is None:
+            self.hangs = True
             return
         assert step.lease_id is not None
         done = EffectOutcome.PERFORMED if granted.effect is not None else None
@@ -97,7 +102,7 @@ class Player:
 
     async def _pass_time(self) -> None:
         waits = [max(0.0, timer.remaining) for timer in await self.driver.engine.timers()]
-        if "hang" in self.called:
+        if self.hangs:
             waits.append(IDLE)
         assert waits, "nothing is left that could end the run"
         await self.driver.engine.advance(min(waits))
