@@ -8,6 +8,7 @@ SET check_function_bodies = off;
 CREATE TYPE effect_status AS ENUM ('in_flight', 'settled', 'refused', 'outcome_unknown', 'needs_review');
 CREATE TYPE outbox_state AS ENUM ('ready', 'sent', 'blocked');
 CREATE TYPE run_status AS ENUM ('running', 'completed', 'failed', 'cancelled', 'timed_out');
+CREATE TYPE scope_status AS ENUM ('pending', 'running', 'completed', 'failed');
 CREATE TYPE step_status AS ENUM ('queued', 'running', 'backing_off', 'waiting', 'parked', 'completed', 'failed', 'skipped', 'cancelled');
 
 -- ---- Functions
@@ -21,19 +22,22 @@ AS $function$
 DECLARE
     parent text;
     child text;
+    made boolean := false;
     ending text := to_char(first_day, '_YYYYMM');
     renamed record;
     lower_bound uuid := uuid7_floor(first_day::timestamp AT TIME ZONE 'UTC');
     upper_bound uuid := uuid7_floor((first_day + interval '1 month')::timestamp AT TIME ZONE 'UTC');
 BEGIN
     INSERT INTO months (month) VALUES (first_day) ON CONFLICT DO NOTHING;
-    IF NOT FOUND THEN
-        RETURN false;
-    END IF;
-    FOREACH parent IN ARRAY ARRAY['runs', 'run_tags', 'steps', 'attempts', 'effects', 'history'] LOOP
+    FOR parent IN
+        SELECT c.relname FROM pg_partitioned_table AS p JOIN pg_class AS c ON c.oid = p.partrelid
+         WHERE c.relnamespace = 'public'::regnamespace AND to_regclass(quote_ident(c.relname || ending)) IS NULL
+         ORDER BY c.relname
+    LOOP
+        made := true;
         child := parent || ending;
         EXECUTE format('CREATE TABLE %I (LIKE %I INCLUDING ALL)', child, parent);
-        IF parent IN ('runs', 'steps') THEN
+        IF parent IN ('runs', 'steps', 'scopes', 'blocks') THEN
             EXECUTE format('ALTER TABLE %I SET (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.02)', child);
         END IF;
         EXECUTE format(
@@ -50,7 +54,7 @@ BEGIN
             EXECUTE format('ALTER INDEX %I RENAME TO %I', renamed.old, renamed.new);
         END LOOP;
     END LOOP;
-    RETURN true;
+    RETURN made;
 END
 $function$
 ;
@@ -161,6 +165,8 @@ CREATE TABLE runs (
     created_at timestamp with time zone NOT NULL,
     ended_at timestamp with time zone,
     age_at timestamp with time zone,
+    inner_ended integer DEFAULT 0 NOT NULL,
+    scope_generation integer DEFAULT 0 NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
     CONSTRAINT runs_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::run_status))),
@@ -210,7 +216,7 @@ CREATE TABLE steps (
     CONSTRAINT steps_one_activation UNIQUE (run_id, scope, generation, node),
     CONSTRAINT steps_ended_when_final CHECK (((status = ANY (ARRAY['completed'::step_status, 'failed'::step_status, 'skipped'::step_status, 'cancelled'::step_status])) = (ended_at IS NOT NULL))),
     CONSTRAINT steps_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::step_status))),
-    CONSTRAINT steps_queue_named CHECK (((status <> ALL (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status])) OR ((lane IS NOT NULL) AND (owner IS NOT NULL)))),
+    CONSTRAINT steps_queue_named CHECK (((status <> ALL (ARRAY['queued'::step_status, 'running'::step_status])) OR ((lane IS NOT NULL) AND (owner IS NOT NULL)))),
     CONSTRAINT steps_running_has_lease CHECK ((((status = 'running'::step_status) = (lease_expires_at IS NOT NULL)) AND ((status <> 'running'::step_status) OR ((lease_id IS NOT NULL) AND (worker IS NOT NULL) AND (fence > 0))))),
     CONSTRAINT steps_try_when_running CHECK (((try_expires_at IS NULL) OR (status = 'running'::step_status)))
 ) PARTITION BY RANGE (run_id);
@@ -308,10 +314,45 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'end_steps'::text, 'advance'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NOT NULL) = (kind = ANY (ARRAY['retry'::text, 'wait'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
+
+CREATE TABLE scopes (
+    run_id uuid NOT NULL,
+    scope text NOT NULL,
+    generation integer NOT NULL,
+    owner integer NOT NULL,
+    index integer NOT NULL,
+    status scope_status NOT NULL,
+    ended_nodes integer DEFAULT 0 NOT NULL,
+    item bytea,
+    carry bytea,
+    output bytea,
+    error bytea,
+    CONSTRAINT scopes_pkey PRIMARY KEY (run_id, scope, generation),
+    CONSTRAINT scopes_one_per_index UNIQUE (run_id, owner, generation, index),
+    CONSTRAINT scopes_error_when_failed CHECK (((status <> 'failed'::scope_status) OR (error IS NOT NULL))),
+    CONSTRAINT scopes_output_when_completed CHECK (((output IS NOT NULL) = (status = 'completed'::scope_status)))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE blocks (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    generation integer NOT NULL,
+    total integer,
+    at_once integer NOT NULL,
+    made integer DEFAULT 0 NOT NULL,
+    begun integer DEFAULT 0 NOT NULL,
+    ended integer DEFAULT 0 NOT NULL,
+    failed integer DEFAULT 0 NOT NULL,
+    ending text,
+    error bytea,
+    CONSTRAINT blocks_pkey PRIMARY KEY (run_id, step),
+    CONSTRAINT blocks_counts_in_order CHECK (((0 <= failed) AND (failed <= ended) AND (ended <= begun) AND (begun <= made))),
+    CONSTRAINT blocks_ending_known CHECK ((ending = ANY (ARRAY['cancel'::text, 'fail'::text, 'complete'::text])))
+) PARTITION BY RANGE (run_id);
 
 -- ---- References
 
@@ -379,12 +420,12 @@ UNION ALL
     s.run_id,
     s.step,
     s.status::text AS status,
-    'waiting without a timer'::text AS missing
+    'waiting for nothing that will come'::text AS missing
    FROM steps s
      JOIN runs r USING (run_id)
   WHERE s.status = 'waiting'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
-           FROM timers t
-          WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'wait'::text))
+           FROM ways_of_waiting w
+          WHERE w.run_id = s.run_id AND w.step = s.step))
 UNION ALL
  SELECT s.org,
     s.run_id,
@@ -393,7 +434,24 @@ UNION ALL
     'parked for a cause that does not stand'::text AS missing
    FROM steps s
      JOIN runs r USING (run_id)
-  WHERE s.status = 'parked'::step_status AND r.status = 'running'::run_status
+  WHERE s.status = 'parked'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+           FROM standing_causes c
+          WHERE c.run_id = s.run_id AND c.step = s.step))
+UNION ALL
+ SELECT o.org,
+    o.run_id,
+    o.step,
+    o.status::text AS status,
+    'waiting for a scope in which nothing moves'::text AS missing
+   FROM scopes c
+     JOIN runs r ON r.run_id = c.run_id
+     JOIN steps o ON o.run_id = c.run_id AND o.step = c.owner
+     JOIN blocks b ON b.run_id = c.run_id AND b.step = c.owner AND b.generation = c.generation
+  WHERE c.status = 'running'::scope_status AND r.status = 'running'::run_status AND o.status = 'waiting'::step_status AND b.ending IS NULL AND NOT (EXISTS ( SELECT
+           FROM steps s
+          WHERE s.run_id = c.run_id AND s.scope = c.scope AND s.generation = c.generation AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = c.run_id AND t.internal))
 UNION ALL
  SELECT r.org,
     r.run_id,
@@ -406,6 +464,23 @@ UNION ALL
           WHERE s.run_id = r.run_id AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
            FROM timers t
           WHERE t.run_id = r.run_id AND t.internal));
+
+CREATE VIEW ways_of_waiting AS
+ SELECT t.run_id,
+    t.step
+   FROM timers t
+  WHERE t.kind = ANY (ARRAY['wait'::text, 'fan_out'::text, 'stop_inside'::text])
+UNION ALL
+ SELECT s.run_id,
+    s.owner AS step
+   FROM scopes s
+  WHERE s.status = 'running'::scope_status;
+
+CREATE VIEW standing_causes AS
+ SELECT run_id,
+    step
+   FROM steps s
+  WHERE false;
 
 -- ---- Triggers
 
@@ -446,6 +521,12 @@ GRANT SELECT ON outbox TO perdure_ingest, perdure_relay, perdure_sweeper, perdur
 GRANT DELETE, INSERT, SELECT, UPDATE ON timers TO perdure_coordinator;
 GRANT SELECT ON timers TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON scopes TO perdure_coordinator;
+GRANT SELECT ON scopes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON blocks TO perdure_coordinator;
+GRANT SELECT ON blocks TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON ways_of_waiting TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON standing_causes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;

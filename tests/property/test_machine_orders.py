@@ -1,6 +1,6 @@
 """Random small workflows under random orders, repeats and delays of events."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import count
 from uuid import UUID
@@ -28,6 +28,7 @@ from perdure_machine.events import (
 from perdure_machine.lanes import Lane
 from perdure_machine.memory import MemoryEngine
 from perdure_machine.node_error import ErrorClass
+from perdure_machine.places import TOP, At, Place
 from perdure_machine.replies import Applied, Gone, Granted, Reply
 from perdure_machine.states import (
     ENDED,
@@ -39,7 +40,15 @@ from perdure_machine.states import (
     TimerKind,
 )
 from perdure_machine.transitions import TABLE
-from perdure_machine.view import NodeError, RunState, StepState, View, ViewTooNarrow, Wanted
+from perdure_machine.view import (
+    NodeError,
+    RunState,
+    ScopeState,
+    StepState,
+    View,
+    ViewTooNarrow,
+    Wanted,
+)
 from perdure_runtime.errors import PerdureError
 from perdure_testkit.engines.workflows import INPUTS, PAYLOADS, documents
 
@@ -82,23 +91,33 @@ def narrowest(definition: Definition, view: View, event: Event) -> View:
         number = view.timers[event.timer_id].step
         near = view.timers[event.timer_id].kind is TimerKind.WAIT
     named = view.steps.get(number) if number is not None else None
-    states, outputs = set[str](), set[str]()
+    states, outputs = set[At](), set[At]()
     if named is not None and near:
         prefetch = definition.nodes[named.node].prefetch
-        states, outputs = {*prefetch.steps, *prefetch.outputs}, {*prefetch.outputs}
+        container = definition.nodes[named.node].container
+        here = {id_ for id_, node in definition.nodes.items() if node.container == container}
+        outputs = {At(*named.place, id_) for id_ in prefetch.outputs & here}
+        states = outputs | {At(*named.place, id_) for id_ in prefetch.steps & here}
+    chosen = {n for n, step in view.steps.items() if n == number or step.at in states}
+    scopes = around(view, {view.steps[n].place for n in chosen})
+    owners = {scope.owner for scope in scopes.values()}
     return replace(
         view,
         run=replace(view.run, input=None),
         steps={
             n: replace(
                 step,
-                output=step.output if step.node in outputs else None,
+                output=step.output if step.at in outputs else None,
                 input=step.input if n == number and isinstance(event, Acquire) else None,
             )
             for n, step in view.steps.items()
-            if n == number or step.node in states
+            if n in chosen or n in owners
         },
         known_nodes=frozenset(states),
+        known_places=frozenset(),
+        scopes=scopes,
+        blocks={n: view.blocks[n] for n in owners},
+        open_inside={},
         effects={key: one for key, one in view.effects.items() if one.step == number},
         unfinished=None,
     )
@@ -106,7 +125,10 @@ def narrowest(definition: Definition, view: View, event: Event) -> View:
 
 def widened(narrow: View, full: View, wanted: Wanted) -> View:
     assert wanted != Wanted()
-    named = {n for n, step in full.steps.items() if step.node in wanted.nodes}
+    scopes = around(full, wanted.scopes)
+    owners = {scope.owner for scope in scopes.values()}
+    inside = {n for prefix in wanted.open_inside for n in full.open_inside[prefix]}
+    named = {n for n, step in full.steps.items() if step.at in wanted.nodes} | owners | inside
     steps = {**narrow.steps, **{n: replace(full.steps[n], input=None) for n in named}}
     steps |= {n: full.steps[n] for n in wanted.steps}
     if wanted.unfinished:
@@ -119,7 +141,26 @@ def widened(narrow: View, full: View, wanted: Wanted) -> View:
         known_nodes=narrow.known_nodes | wanted.nodes,
         effects={**narrow.effects, **effects},
         unfinished=full.unfinished if wanted.unfinished else narrow.unfinished,
+        scopes={**narrow.scopes, **scopes},
+        blocks={**narrow.blocks, **{n: full.blocks[n] for n in owners | wanted.blocks}},
+        open_inside={
+            **narrow.open_inside,
+            **{prefix: full.open_inside[prefix] for prefix in wanted.open_inside},
+        },
     )
+
+
+def around(view: View, places: Iterable[Place]) -> dict[Place, ScopeState]:
+    """Return the scopes of `places` and all those around them."""
+    found: dict[Place, ScopeState] = {}
+    open_ = [place for place in places if place != TOP]
+    while open_:
+        place = open_.pop()
+        found[place] = view.scopes[place]
+        outer = view.steps[found[place].owner].place
+        if outer != TOP and outer not in found:
+            open_.append(outer)
+    return found
 
 
 def comparable(actions: tuple[Action, ...]) -> list[Action]:

@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.states import AttemptOutcome, TimerKind
-from perdure_machine.view import EffectState, NodeError, RunState, StepState
+from perdure_machine.view import (
+    BlockState,
+    EffectState,
+    NodeError,
+    RunState,
+    ScopeState,
+    StepState,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +110,20 @@ class PutEffect:
 
 
 @dataclass(frozen=True, slots=True)
+class PutScope:
+    """The scope's row becomes `scope`."""
+
+    scope: ScopeState
+
+
+@dataclass(frozen=True, slots=True)
+class PutBlock:
+    """The counters of a step that holds a sub-graph become `block`."""
+
+    block: BlockState
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHistory:
     """A line for the run's history; `seq` numbers it."""
 
@@ -123,5 +144,7 @@ Action = (
     | DropStepTimers
     | RecordAttempt
     | PutEffect
+    | PutScope
+    | PutBlock
     | RecordHistory
 )

@@ -15,15 +15,18 @@ from perdure_machine.actions import (
     DropStepTimers,
     DropTimer,
     Enqueue,
+    PutBlock,
     PutEffect,
     PutRun,
+    PutScope,
     PutStep,
     RecordAttempt,
     RecordHistory,
     SetTimer,
 )
+from perdure_machine.places import Place
 from perdure_machine.states import StepStatus
-from perdure_machine.view import StepState, View
+from perdure_machine.view import BlockState, ScopeState, StepState, View
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +52,8 @@ class Changes:
     attempts: tuple[RecordAttempt, ...]
     effects: tuple[PutEffect, ...]
     history: tuple[RecordHistory, ...]
+    scopes: tuple[ScopeState, ...] = ()
+    blocks: tuple[BlockState, ...] = ()
 
 
 def collapse(before: View | None, actions: Iterable[Action]) -> Changes | None:
@@ -70,6 +75,8 @@ class _Folder:
         self.attempts: list[RecordAttempt] = []
         self.effects: dict[str, PutEffect] = {}
         self.history: list[RecordHistory] = []
+        self.scopes: dict[Place, ScopeState] = {}
+        self.blocks: dict[int, BlockState] = {}
 
     def take(self, action: Action) -> None:
         match action:
@@ -91,6 +98,10 @@ class _Folder:
                 self.attempts.append(action)
             case PutEffect():
                 self._put_effect(action)
+            case PutScope(scope):
+                self.scopes[scope.place] = scope
+            case PutBlock(block):
+                self.blocks[block.step] = block
             case RecordHistory():
                 self.history.append(action)
 
@@ -134,6 +145,8 @@ class _Folder:
             attempts=tuple(self.attempts),
             effects=tuple(self.effects.values()),
             history=tuple(self.history),
+            scopes=tuple(self.scopes.values()),
+            blocks=tuple(self.blocks.values()),
         )
 
 

@@ -69,6 +69,15 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         "step_skipped": lambda d, f: f"{_node(d)} was skipped: {d.get('why', '')}",
         "step_waiting": lambda d, f: f"{_node(d)} waits for {_seconds(d)}",
         "wait_ended": lambda d, f: f"{_node(d)} has waited long enough",
+        "items_began": lambda d, f: (
+            f"{_node(d)} has {d.get('items', '?')} items, at most {d.get('at_once', '?')} at once"
+        ),
+        "item_failed": lambda d, f: f"item {d.get('index', '?')} of {_node(d)} failed: {_error(d)}",
+        "pass_began": lambda d, f: f"pass {d.get('index', '?')} of {_node(d)} began",
+        "pass_waits": lambda d, f: (
+            f"{_node(d)} had {d.get('passes', '?')} passes; the next begins in {_seconds(d)}"
+        ),
+        "group_began": lambda d, f: f"{_node(d)} began",
         "step_cancelled": lambda d, f: (
             f"{_node(d)} was cancelled: {d.get('why', 'its run is closed')}"
         ),

@@ -44,7 +44,10 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.CATCH: "it failed, and an `output` of its `on_failure` stands in",
         Move.FAIL: "no try will follow a failed one, a wait has no result, or a key is forgotten",
         Move.RETRY: "the time for the next try has come: FireTimers",
-        Move.END_WAIT: "the time it waited for has come: FireTimers",
+        Move.RESTART: "the time for the next try of a whole has come: FireTimers",
+        Move.END_WAIT: (
+            "the time it waited for has come: FireTimers; or all that it holds has ended"
+        ),
         Move.CANCEL: (
             "its run is closed or stops: an internal event; a running one at its report or expiry"
         ),

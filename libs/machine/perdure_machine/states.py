@@ -64,13 +64,35 @@ class AttemptOutcome(StrEnum):
     CANCELLED = "cancelled"
 
 
+class ScopeStatus(StrEnum):
+    """Where a scope stands."""
+
+    PENDING = "pending"  # its row is made; it begins when there is room
+    RUNNING = "running"  # -> any of the others, when all its nodes have ended
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+class BlockEnd(StrEnum):
+    """How a step that holds a sub-graph ends if it stops before its time."""
+
+    CANCEL = "cancel"
+    FAIL = "fail"
+    COMPLETE = "complete"
+
+
 class TimerKind(StrEnum):
     """What a timer does when it is due; INTERNAL_TIMERS are events a run sends to itself."""
 
     RETRY = "retry"  # a step's next try
-    WAIT = "wait"  # the end of a step's wait
+    WAIT = "wait"  # the end of a step's wait, or of the one between two passes
+    TIMEOUT = "timeout"  # the most that a try of a whole sub-graph may take
     END_STEPS = "end_steps"  # end the unfinished steps of a closed run, some at a time
     ADVANCE = "advance"  # go on with inline nodes that were too many for one event
+    FAN_OUT = "fan_out"  # make the rows of the next items of a `for_each`
+    STOP_INSIDE = "stop_inside"  # end what is unfinished inside of a sub-graph, some at a time
 
 
-INTERNAL_TIMERS = frozenset({TimerKind.END_STEPS, TimerKind.ADVANCE})
+INTERNAL_TIMERS = frozenset(
+    {TimerKind.END_STEPS, TimerKind.ADVANCE, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE}
+)

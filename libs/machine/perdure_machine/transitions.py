@@ -23,7 +23,8 @@ class Move(StrEnum):
     CATCH = "catch"  # it failed, and an output of its `on_failure` stands in
     FAIL = "fail"  # the try failed and there will be none, or a wait has no result
     RETRY = "retry"  # the time for the next try has come
-    END_WAIT = "end_wait"  # the time it waited for has come
+    RESTART = "restart"  # the time for the next try of a whole has come
+    END_WAIT = "end_wait"  # what it waited for has come
     CANCEL = "cancel"  # its run closed, or stops
 
 
@@ -35,7 +36,9 @@ class Transition:
     target: StepStatus
 
 
-_MAY_FAIL = frozenset({StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING})
+_MAY_FAIL = frozenset(
+    {StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.BACKING_OFF}
+)
 
 TABLE = MappingProxyType(
     {
@@ -43,10 +46,13 @@ TABLE = MappingProxyType(
         Move.RELEASE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.LOSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
-        Move.BACK_OFF: Transition(frozenset({StepStatus.RUNNING}), StepStatus.BACKING_OFF),
+        Move.BACK_OFF: Transition(
+            frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.BACKING_OFF
+        ),
         Move.FAIL: Transition(_MAY_FAIL, StepStatus.FAILED),
         Move.CATCH: Transition(_MAY_FAIL, StepStatus.COMPLETED),
         Move.RETRY: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.QUEUED),
+        Move.RESTART: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.WAITING),
         Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),
         Move.CANCEL: Transition(
             frozenset(

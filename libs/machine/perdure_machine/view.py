@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from perdure_machine.places import At, Place
 from perdure_machine.states import (
     AttemptOutcome,
+    BlockEnd,
     EffectStatus,
     RunStatus,
+    ScopeStatus,
     StepStatus,
     TimerKind,
 )
@@ -34,6 +37,9 @@ class NodeError:
 class RunState:
     """A run's row. `input` is None where it was not loaded.
 
+    `ended_nodes` counts the ended nodes of the top scope, `inner_ended` those of all others;
+    `scope_generation` is the newest that a try of a whole sub-graph was given.
+
     `error` stands from the first failure that nothing caught, also while the run goes on.
     """
 
@@ -55,6 +61,13 @@ class RunState:
     start_key: str | None
     tags: Mapping[str, str]
     traceparent: str | None
+    inner_ended: int = 0
+    scope_generation: int = 0
+
+    @property
+    def ended_steps(self) -> int:
+        """How many steps have ended in all scopes together."""
+        return self.ended_nodes + self.inner_ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +104,64 @@ class StepState:
     ended_rank: int | None = None
     stopping: bool = False
     lease_left: float | None = None
+
+    @property
+    def at(self) -> At:
+        """The node that the step activates, and the scope that it stands in."""
+        return At(self.scope, self.generation, self.node)
+
+    @property
+    def place(self) -> Place:
+        """The scope that the step stands in."""
+        return Place(self.scope, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeState:
+    """A scope's row: one item of a `for_each`, one pass of a `repeat`, the inside of a `group`.
+
+    `owner` is the step that it belongs to, `index` its place among that one's scopes, from 0.
+    `ended_nodes` counts its own. `error` stands from the first failure that nothing caught, also
+    while others of its nodes go on. `item`, `carry` and `output` are JSON or None.
+    """
+
+    scope: str
+    generation: int
+    owner: int
+    index: int
+    status: ScopeStatus
+    ended_nodes: int = 0
+    item: bytes | None = None
+    carry: bytes | None = None
+    output: bytes | None = None
+    error: NodeError | None = None
+
+    @property
+    def place(self) -> Place:
+        """The scope's identity in its run."""
+        return Place(self.scope, self.generation)
+
+
+@dataclass(frozen=True, slots=True)
+class BlockState:
+    """The counters of a step that holds a sub-graph, so that no event has to count its scopes.
+
+    `generation` is that of its scopes. `total` is how many there will be, None while nobody knows;
+    `made` how many have a row, `begun`, `ended` and `failed` how many of them did. `limit` bounds
+    how many run at once. `ending` stands once it stops before its time: how it will end when all in
+    it has, with `error` where it fails.
+    """
+
+    step: int
+    generation: int
+    total: int | None
+    limit: int = 1
+    made: int = 0
+    begun: int = 0
+    ended: int = 0
+    failed: int = 0
+    ending: BlockEnd | None = None
+    error: NodeError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,28 +207,37 @@ class TimerState:
 class View:
     """A run and what was loaded of it.
 
-    `known_nodes` are the nodes of the top scope whose step is in `steps` if there is one at all;
-    `unfinished` the steps to end of a closed run, None where they were not asked for.
+    `known_nodes` are the nodes whose step is in `steps` if there is one at all, as those of all
+    `known_places` are; `unfinished` the steps to end of a closed run, None where they were not
+    asked for. `open_inside` are, by how their scopes' paths begin, the unfinished steps of
+    sub-graphs that stop.
     """
 
     run: RunState
     steps: Mapping[int, StepState] = field(default_factory=dict)
-    known_nodes: frozenset[str] = frozenset()
+    known_nodes: frozenset[At] = frozenset()
+    known_places: frozenset[Place] = frozenset()
     attempts: tuple[AttemptState, ...] = ()
     effects: Mapping[str, EffectState] = field(default_factory=dict)
     timers: Mapping[int, TimerState] = field(default_factory=dict)
     unfinished: tuple[int, ...] | None = None
+    scopes: Mapping[Place, ScopeState] = field(default_factory=dict)
+    blocks: Mapping[int, BlockState] = field(default_factory=dict)
+    open_inside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """What a decision lacks: load it under the same lock and decide again."""
 
-    nodes: frozenset[str] = frozenset()  # their steps
-    outputs: frozenset[str] = frozenset()  # the outputs of those of them that have one
+    nodes: frozenset[At] = frozenset()  # their steps
+    outputs: frozenset[At] = frozenset()  # the outputs of those of them that have one
     steps: frozenset[int] = frozenset()  # these steps, with inputs
     input: bool = False
     unfinished: bool = False
+    scopes: frozenset[Place] = frozenset()  # these, and what they stand in up to the top
+    blocks: frozenset[int] = frozenset()  # the counters of these steps
+    open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so
 
 
 class ViewTooNarrow(Exception):
@@ -168,6 +248,6 @@ class ViewTooNarrow(Exception):
         self.wanted = wanted
 
 
-def lacking_nodes(nodes: Iterable[str], outputs: Iterable[str]) -> ViewTooNarrow:
+def lacking_nodes(nodes: Iterable[At], outputs: Iterable[At]) -> ViewTooNarrow:
     """Say that the steps of `nodes` are needed, and the outputs of `outputs` among them."""
     return ViewTooNarrow(Wanted(nodes=frozenset(nodes), outputs=frozenset(outputs)))

@@ -82,7 +82,7 @@ SABOTAGE = [
     pytest.param(
         waiting,
         "DELETE FROM timers WHERE run_id = $1",
-        (1, "waiting", "waiting without a timer"),
+        (1, "waiting", "waiting for nothing that will come"),
         id="waiting-without-timer",
     ),
     pytest.param(

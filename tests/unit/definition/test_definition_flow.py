@@ -39,7 +39,7 @@ def test_a_then_is_an_edge() -> None:
     assert {id_: node.needs for id_, node in definition.nodes.items()} == {
         "s": (), "a": ("s",), "b": ("s", "a"), "c": ("s",), "d": ("b", "a"), "e": ("a",),
     }  # fmt: skip
-    assert definition.roots == ("s",)
+    assert definition.top.roots == ("s",)
     assert definition.nodes["a"].rescuers == {"d"}
     assert definition.nodes["a"].dependents == ("b", "d", "e")
     switch = definition.nodes["s"].kind

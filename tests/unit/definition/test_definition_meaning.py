@@ -66,7 +66,7 @@ output: {sent: "${nodes.send.output.body}"}
 """)
     assert definition.name == "order"
     assert definition.limits == Limits(steps=50, age=2_592_000.0)
-    assert definition.roots == ("look",)
+    assert definition.top.roots == ("look",)
     assert list(definition.nodes) == ["look", "shape", "pause", "send"]
     look, shape, pause, send = definition.nodes.values()
     assert (look.lane, look.priority, look.timeout) == ("slow", 5, 90.0)
@@ -85,7 +85,7 @@ output: {sent: "${nodes.send.output.body}"}
     assert (send.kind.method, send.kind.effect) == ("POST", EffectKind.PROVIDER)
     assert send.kind.effect_keep == 86_400.0
     assert send.kind.success == frozenset({200, 202})
-    assert definition.output is not None
+    assert definition.top.output is not None
 
 
 @pytest.mark.parametrize(
@@ -130,8 +130,8 @@ def test_retry_rules_take_what_they_leave_out_from_the_lane(
 
 def test_without_an_output_the_leaves_are_the_output() -> None:
     definition = nodes("  a: {wait: 1s}\n  b: {needs: [a], wait: 1s}\n  c-1: {wait: 1s}")
-    assert definition.output is None
-    assert {read.node for read in definition.leaf_output.reads} == {"b", "c-1"}
+    assert definition.top.output is None
+    assert {read.node for read in definition.top.leaf_output.reads} == {"b", "c-1"}
 
 
 def test_every_problem_is_told_at_once_with_its_place() -> None:
@@ -180,7 +180,7 @@ output: "${nodes.qq.output}"
     assert found["nodes.e.lane"] == ["there is no lane 'nope'"]
     assert found["output"] == ["there is no node 'qq'"]
     assert set(found["nodes.d.transform"]) == {
-        "not in this version yet: item",
+        "`item` is there inside of a `for_each` only",
         "nothing is called 'foo'",
         "it reads node 'c', which need not have ended before",
     }
@@ -217,11 +217,8 @@ def test_later_constructs_of_the_document_are_refused_by_name(
     [
         "signal",
         "approval",
-        "for_each",
-        "repeat",
         "run",
         "emit",
-        "group",
         "grpc",
         "cancel_run",
     ],

@@ -24,13 +24,18 @@ SCHEMA: dict[str, Any] = json.loads(schema_text())
 LANES = frozenset({"io", "slow"})
 BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft")}
 AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "tell")}
-KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish")
+BLOCKS = ("for_each", "repeat", "group")
+KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish", *BLOCKS)
+INSIDE = {id_: {"task": {"handler": "h"}} for id_ in ("charge", "look", "page", "load")}
 LEAST: dict[str, dict[str, Any]] = {
     "task": {"handler": "h"},
     "http": {"url": "u"},
     "switch": {"cases": [{"when": "true", "then": ["call"]}]},
     "fail": {"code": "c"},
     "finish": {},
+    "for_each": {"in": "${input.l}", "nodes": INSIDE},
+    "repeat": {"until": "true", "nodes": INSIDE},
+    "group": {"nodes": INSIDE},
 }
 PLACES = ("node", *LEAST, "case", "handler", "retry_rule")
 
@@ -53,7 +58,7 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
             yield kind, document({kind: value})
     for kind, least in LEAST.items():
         for name, value in each(definitions[kind]["properties"]):
-            yield f"{kind}.{name}", document({kind: {**least, name: value}})
+            yield f"{kind}.{name}", document({kind: one_condition({**least, name: value})})
     for name, value in each(definitions["retry_rule"]["properties"]):
         yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
     for value in definitions["join"]["examples"]:
@@ -64,6 +69,11 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in each(definitions["handler"]["properties"]):
         handler = {"output": 1, name: value} if name == "when" else {name: value}
         yield f"handler.{name}", document({"task": {"handler": "h"}, "on_failure": [handler]})
+
+
+def one_condition(body: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the `until` of a loop that has a `while`."""
+    return {name: value for name, value in body.items() if name != "until" or "while" not in body}
 
 
 def each(properties: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -31,7 +31,7 @@ CHAIN = """
 
 def test_in_a_chain_only_the_next_node_is_read() -> None:
     definition = nodes(CHAIN)
-    assert definition.start_prefetch == prefetch("a")
+    assert definition.top.start_prefetch == prefetch("a")
     assert after(definition, "a") == prefetch("a b")
     assert after(definition, "c") == prefetch("c d")
 
@@ -82,17 +82,17 @@ def test_the_start_follows_inline_and_skippable_roots() -> None:
   b: {when: input.ok, wait: 1s}
   c: {needs: [a, b], task: {handler: h, input: "${nodes.a.output}"}}
 """)
-    assert definition.start_prefetch == prefetch("a b c", "a", reads_input=True)
+    assert definition.top.start_prefetch == prefetch("a b c", "a", reads_input=True)
 
 
 def test_a_run_of_inline_nodes_reads_its_output_at_the_start() -> None:
     definition = nodes("  a: {transform: 1}\n  b: {needs: [a], transform: 2}")
-    assert definition.start_prefetch == prefetch("a b", "b")
+    assert definition.top.start_prefetch == prefetch("a b", "b")
 
 
 def test_a_run_whose_nodes_may_all_be_skipped_reads_its_output_at_the_start() -> None:
     definition = nodes("  a: {when: input.x, wait: 1s}\n  b: {needs: [a], wait: 1s}")
-    assert definition.start_prefetch == prefetch("a b", "b", reads_input=True)
+    assert definition.top.start_prefetch == prefetch("a b", "b", reads_input=True)
 
 
 def test_a_status_needs_the_state_and_not_the_output() -> None:
@@ -118,4 +118,4 @@ def test_the_result_of_a_node_that_ends_is_read_and_of_one_that_begins_is_not() 
 @pytest.mark.parametrize(("written", "reads_input"), [("h}", True), ("h, input: 1}", False)])
 def test_a_task_without_an_input_of_its_own_gets_the_runs(written: str, reads_input: bool) -> None:
     definition = nodes(f"  a: {{task: {{handler: {written}}}")
-    assert definition.start_prefetch == prefetch("a", reads_input=reads_input)
+    assert definition.top.start_prefetch == prefetch("a", reads_input=reads_input)

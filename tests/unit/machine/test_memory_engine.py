@@ -117,7 +117,7 @@ def without_steps(engine: MemoryEngine, run: UUID) -> None:
     [
         (queued_without_row, 1, "queued without an outbox row"),
         (expired_long_ago, 1, "running under a lease that ended long ago"),
-        (waiting_without_timer, 2, "waiting without a timer"),
+        (waiting_without_timer, 2, "waiting for nothing that will come"),
         (without_steps, None, "running with no unfinished step and no internal event"),
     ],
 )

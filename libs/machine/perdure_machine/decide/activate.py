@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
+from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import fail_run, finish_run, run_output
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.leasing import enqueue, hand_out
-from perdure_machine.decide.scope import object_bytes, run_input
+from perdure_machine.decide.scope import run_input
+from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.definition.model import (
     Fail,
     Finish,
+    ForEach,
+    Group,
     Http,
     Kind,
     Node,
+    Repeat,
     Switch,
     Task,
     Transform,
@@ -30,7 +35,6 @@ from perdure_machine.events import Queue
 from perdure_machine.expressions import (
     Expression,
     ExpressionFailed,
-    NodeValue,
     Scope,
     Template,
     evaluate_bool,
@@ -38,8 +42,10 @@ from perdure_machine.expressions import (
     render,
 )
 from perdure_machine.node_error import ErrorClass, expression_error
+from perdure_machine.payload import object_bytes
+from perdure_machine.places import Place
 from perdure_machine.states import StepStatus, TimerKind
-from perdure_machine.view import NodeError, StepState
+from perdure_machine.view import NodeError, RunState, StepState
 
 SHARED_OWNER = "shared"
 """The owner of the queues of built-in executors."""
@@ -47,92 +53,86 @@ SHARED_OWNER = "shared"
 _NOTHING = b"null"
 
 
-def activate(draft: Draft, node: Node) -> StepState:
+def activate(draft: Draft, node: Node, place: Place) -> StepState:
     """Begin a node whose needs allow it."""
     if draft.run.next_step > draft.definition.limits.steps:
-        return _refuse_step(draft, node)
+        return _refuse_step(draft, node, place)
     try:
-        scope = node_scope(draft, node, expressions_of(node))
+        scope = node_scope(draft, node, place, expressions_of(node))
         if node.when is not None and not evaluate_bool(node.when, scope):
-            return skip(draft, node, "its condition was false")
-        return _begin(draft, node, scope)
+            return skip(draft, node, place, "its condition was false")
+        return _begin(draft, node, place, scope)
     except ExpressionFailed as failure:
-        return fail_at_once(draft, node, expression_error(failure, node.id))
+        return fail_at_once(draft, node, place, expression_error(failure, node.id))
 
 
-def fail_at_once(draft: Draft, node: Node, error: NodeError) -> StepState:
+def fail_at_once(draft: Draft, node: Node, place: Place, error: NodeError) -> StepState:
     """End a node that failed before it could begin."""
-    return end_failed(draft, new_step(draft, node, StepStatus.FAILED), error)
+    return end_failed(draft, new_step(draft, node, place, StepStatus.FAILED), error)
 
 
-def shaped(draft: Draft, node: Node, output: bytes) -> bytes:
-    """Return the node's output as its `result` shapes it. Raises `ExpressionFailed`."""
-    if node.result is None:
-        return output
-    own = {node.id: NodeValue(StepStatus.COMPLETED, output, None)}
-    return render(node.result, node_scope(draft, node, [node.result], own))
-
-
-def _begin(draft: Draft, node: Node, scope: Scope) -> StepState:
+def _begin(draft: Draft, node: Node, place: Place, scope: Scope) -> StepState:
     match node.kind:
         case Transform(value):
-            return _complete(draft, node, shaped(draft, node, render(value, scope)))
+            return _complete(draft, node, place, shaped(draft, node, place, render(value, scope)))
         case Switch():
-            return _switch(draft, node, node.kind, scope)
+            return _switch(draft, node, place, node.kind, scope)
         case Fail():
-            return fail_at_once(draft, node, made_error(node.kind, scope, node.id))
+            return fail_at_once(draft, node, place, made_error(node.kind, scope, node.id))
         case Finish():
-            return _finish(draft, node, node.kind, scope)
+            return _finish(draft, node, place, node.kind, scope)
         case Wait():
-            return _wait(draft, node, node.kind, scope)
+            return _wait(draft, node, place, node.kind, scope)
+        case ForEach() | Repeat() | Group():
+            return begin_block(draft, node, place, node.kind, scope)
         case Task() | Http():
-            return _dispatch(draft, node, _work_input(draft, node.kind, scope))
+            return _dispatch(draft, node, place, _work_input(draft, node.kind, scope))
 
 
 def _complete(
-    draft: Draft, node: Node, output: bytes, taken: tuple[str, ...] | None = None
+    draft: Draft, node: Node, place: Place, output: bytes, taken: tuple[str, ...] | None = None
 ) -> StepState:
-    step = replace(new_step(draft, node, StepStatus.COMPLETED), output=output, taken=taken)
+    step = replace(new_step(draft, node, place, StepStatus.COMPLETED), output=output, taken=taken)
     step = draft.end_node(PutStep(step, ended=True))
     then = {} if taken is None else {"then": ", ".join(taken)}
     draft.record("step_completed", step, **then)
     return step
 
 
-def _switch(draft: Draft, node: Node, kind: Switch, scope: Scope) -> StepState:
+def _switch(draft: Draft, node: Node, place: Place, kind: Switch, scope: Scope) -> StepState:
     taken = next(
         (case.then for case in kind.cases if evaluate_bool(case.when, scope)), kind.otherwise
     )
-    return _complete(draft, node, shaped(draft, node, _NOTHING), taken)
+    return _complete(draft, node, place, shaped(draft, node, place, _NOTHING), taken)
 
 
-def _finish(draft: Draft, node: Node, kind: Finish, scope: Scope) -> StepState:
+def _finish(draft: Draft, node: Node, place: Place, kind: Finish, scope: Scope) -> StepState:
     if kind.output is None:
         output = run_output(draft)
     else:
         output = render(kind.output, scope, omit_absent=True)
-    step = _complete(draft, node, shaped(draft, node, output))
+    step = _complete(draft, node, place, shaped(draft, node, place, output))
     finish_run(draft, node.id, output)
     return step
 
 
-def _wait(draft: Draft, node: Node, kind: Wait, scope: Scope) -> StepState:
+def _wait(draft: Draft, node: Node, place: Place, kind: Wait, scope: Scope) -> StepState:
     seconds = evaluate_duration(kind.duration, scope)
-    step = draft.put_step(PutStep(new_step(draft, node, StepStatus.WAITING)))
+    step = draft.put_step(PutStep(new_step(draft, node, place, StepStatus.WAITING)))
     draft.actions.append(SetTimer(TimerKind.WAIT, step.step, seconds))
     draft.record("step_waiting", step, seconds=seconds)
     return step
 
 
-def _dispatch(draft: Draft, node: Node, payload: bytes) -> StepState:
+def _dispatch(draft: Draft, node: Node, place: Place, payload: bytes) -> StepState:
     run = draft.run
     owner = run.org if isinstance(node.kind, Task) else SHARED_OWNER
     step = replace(
-        new_step(draft, node, StepStatus.QUEUED),
+        new_step(draft, node, place, StepStatus.QUEUED),
         lane=node.lane,
         owner=owner,
         priority=max(-100, min(100, run.priority + node.priority)),
-        effect_prefix=f"{run.run_id}/{node.id}",
+        effect_prefix=_effect_prefix(run, place, node),
         input=payload,
         traceparent=run.traceparent,
     )
@@ -145,31 +145,36 @@ def _dispatch(draft: Draft, node: Node, payload: bytes) -> StepState:
     return step
 
 
+def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
+    """Return how the keys of the step's effects begin: the same in every try of a whole (R8)."""
+    return "/".join(filter(None, (str(run.run_id), place.scope, node.id)))
+
+
 def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
     if isinstance(kind, Task):
         return run_input(draft) if kind.input is None else render(kind.input, scope)
-    members = [("method", json.dumps(kind.method).encode()), ("url", render(kind.url, scope))]
+    members = {"method": json.dumps(kind.method).encode(), "url": render(kind.url, scope)}
     if kind.headers:
-        members.append(("headers", _rendered(kind.headers.items(), scope)))
+        members["headers"] = _rendered(kind.headers, scope)
     if kind.query:
-        members.append(("query", _rendered(kind.query.items(), scope)))
+        members["query"] = _rendered(kind.query, scope)
     if kind.body is not None:
-        members.append(("body", render(kind.body, scope)))
+        members["body"] = render(kind.body, scope)
     if kind.success:
-        members.append(("success", json.dumps(sorted(kind.success)).encode()))
+        members["success"] = json.dumps(sorted(kind.success)).encode()
     return object_bytes(members)
 
 
-def _rendered(templates: Iterable[tuple[str, Template]], scope: Scope) -> bytes:
-    return object_bytes((name, render(template, scope)) for name, template in templates)
+def _rendered(templates: Mapping[str, Template], scope: Scope) -> bytes:
+    return object_bytes({name: render(template, scope) for name, template in templates.items()})
 
 
-def _refuse_step(draft: Draft, node: Node) -> StepState:
+def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
     """End a run that has had all the steps it may have; nothing catches that."""
     limit = draft.definition.limits.steps
     message = f"the run reached its limit of {limit} steps"
     error = NodeError(ErrorClass.PERMANENT, "TOO_MANY_STEPS", message, node=node.id)
-    failed = replace(new_step(draft, node, StepStatus.FAILED), error=error)
+    failed = replace(new_step(draft, node, place, StepStatus.FAILED), error=error)
     step = draft.end_node(PutStep(failed, ended=True))
     draft.record("step_failed", step, code=error.code, message=error.message)
     fail_run(draft, error)
@@ -197,3 +202,9 @@ def _of_kind(kind: Kind) -> list[Expression | Template | None]:
             return [kind.code, kind.message, kind.output]
         case Finish():
             return [kind.output]
+        case ForEach():
+            return [kind.items, kind.concurrency]
+        case Repeat():
+            return [kind.while_, *(one.init for one in kind.carry.values())]
+        case Group():
+            return []

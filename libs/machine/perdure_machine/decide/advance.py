@@ -5,17 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure_machine.decide.activate import activate, fail_at_once
+from perdure_machine.decide.blocks import end_scope_if_over, is_block
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE, complete_run, fail_run
 from perdure_machine.decide.joining import SKIPPED_BECAUSE, turn_of
 from perdure_machine.decide.joins import Turn
 from perdure_machine.decide.later import go_on_later
+from perdure_machine.decide.liveness import is_live
 from perdure_machine.decide.stopping import NEED_FAILED, RUN_STOPS, cancel, skip, stop
 from perdure_machine.decide.widening import widened
+from perdure_machine.decide.winding import stop_inside
 from perdure_machine.definition.model import Node
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import expression_error
-from perdure_machine.view import ViewTooNarrow
+from perdure_machine.places import TOP, At, Place
+from perdure_machine.states import BlockEnd, StepStatus
+from perdure_machine.view import StepState, ViewTooNarrow
 
 MAX_INLINE_NODES = 100
 """Nodes that one event may begin; the rest goes on by an internal event, so none takes long."""
@@ -25,53 +30,82 @@ def advance(draft: Draft) -> None:
     """Decide on each candidate, and on what follows from nodes that end at once, in order."""
     first = tuple(draft.candidates)
     begun = 0
-    while draft.candidates and draft.running:
-        if begun == MAX_INLINE_NODES:
+    while draft.running and (draft.touched or draft.candidates):
+        if begun == MAX_INLINE_NODES and not draft.touched:
             go_on_later(draft, draft.candidates)
             draft.candidates.clear()
             return
-        node = draft.definition.nodes[draft.candidates.popleft()]
         try:
-            begun += _decide(draft, node)
+            begun += _next(draft)
         except ViewTooNarrow as narrow:
             raise widened(draft, first, narrow) from None
     draft.candidates.clear()
-    if draft.running and draft.run.ended_nodes == len(draft.definition.nodes):
-        _end(draft)
+    draft.touched.clear()
 
 
-def go_on(draft: Draft, nodes: Sequence[str]) -> None:
-    """Decide on what an earlier event left for later."""
+def go_on(draft: Draft, nodes: Sequence[At]) -> None:
+    """Decide on what an earlier event left for later. Raises `ViewTooNarrow`."""
+    draft.require_scopes(at.place for at in nodes[:MAX_ENDED_AT_ONCE])
     draft.candidates.extend(nodes[:MAX_ENDED_AT_ONCE])
     if len(nodes) > MAX_ENDED_AT_ONCE:
         go_on_later(draft, nodes[MAX_ENDED_AT_ONCE:])
 
 
-def _decide(draft: Draft, node: Node) -> bool:
+def _next(draft: Draft) -> bool:
+    """Take the next turn; return whether it made a step or ended one.
+
+    Candidates come first where a node just ended, so that a scope has ended once none is left.
+    """
+    if draft.touched:
+        place = next(iter(draft.touched))
+        del draft.touched[place]
+        _end_if_all_ended(draft, place)
+        return False
+    return _decide(draft, draft.candidates.popleft())
+
+
+def _end_if_all_ended(draft: Draft, place: Place) -> None:
+    if place != TOP:
+        end_scope_if_over(draft, place)
+    elif draft.run.ended_nodes == len(draft.definition.top.nodes):
+        _end(draft)
+
+
+def _decide(draft: Draft, at: At) -> bool:
     """Decide on one node; return whether that made a step or ended one."""
-    step = draft.step_of(node.id)
+    if not is_live(draft, at.place):
+        return False
+    node = draft.definition.nodes[at.node]
+    step = draft.step_of(at)
     if step is not None:
-        return draft.stops(node.id) and stop(draft, step)
-    if draft.stops(node.id):
-        cancel(draft, node, RUN_STOPS)
+        return draft.stops(at) and _stop(draft, step)
+    if draft.stops(at):
+        cancel(draft, node, at.place, RUN_STOPS)
         return True
-    draft.require(node.needs)
-    return _take_turn(draft, node)
+    draft.require(at._replace(node=need) for need in node.needs)
+    return _take_turn(draft, node, at.place)
 
 
-def _take_turn(draft: Draft, node: Node) -> bool:
+def _stop(draft: Draft, step: StepState) -> bool:
+    if is_block(draft, step) and step.status is StepStatus.WAITING:
+        stop_inside(draft, step, BlockEnd.CANCEL)
+        return True
+    return stop(draft, step)
+
+
+def _take_turn(draft: Draft, node: Node, place: Place) -> bool:
     try:
-        turn = turn_of(draft, node)
+        turn = turn_of(draft, node, place)
     except ExpressionFailed as failure:
-        fail_at_once(draft, node, expression_error(failure, node.id))
+        fail_at_once(draft, node, place, expression_error(failure, node.id))
         return True
     match turn:
         case Turn.RUN:
-            activate(draft, node)
+            activate(draft, node, place)
         case Turn.SKIP:
-            skip(draft, node, SKIPPED_BECAUSE[node.join.kind])
+            skip(draft, node, place, SKIPPED_BECAUSE[node.join.kind])
         case Turn.CANCEL:
-            cancel(draft, node, NEED_FAILED)
+            cancel(draft, node, place, NEED_FAILED)
     return turn is not Turn.WAIT
 
 

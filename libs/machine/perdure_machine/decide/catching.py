@@ -27,6 +27,7 @@ from perdure_machine.node_error import (
     expression_error,
     reported_error,
 )
+from perdure_machine.places import Place
 from perdure_machine.view import NodeError
 
 
@@ -44,11 +45,11 @@ class Verdict:
         return self.taken is not None or self.output is not None
 
 
-def judge(draft: Draft, node: Node, error: NodeError) -> Verdict:
+def judge(draft: Draft, node: Node, place: Place, error: NodeError) -> Verdict:
     """Return what the first handler that matches makes of `error`. Raises `ViewTooNarrow`."""
     if not node.on_failure:
         return Verdict(error)
-    scope = node_scope(draft, node, handler_expressions(node), error=encode_error(error))
+    scope = node_scope(draft, node, place, handler_expressions(node), error=encode_error(error))
     try:
         for handler in node.on_failure:
             if handler.when is None or evaluate_bool(handler.when, scope):

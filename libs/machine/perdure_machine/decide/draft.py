@@ -9,25 +9,32 @@ from dataclasses import dataclass, replace
 from perdure_machine.actions import (
     Action,
     DropTimer,
+    PutBlock,
     PutEffect,
     PutRun,
+    PutScope,
     PutStep,
     RecordAttempt,
     RecordHistory,
 )
 from perdure_machine.definition.graph import reachable
-from perdure_machine.definition.model import Definition, Node, OnError
+from perdure_machine.definition.model import Definition, Graph, Node, OnError
 from perdure_machine.events import Offer, Queue
 from perdure_machine.lanes import Lane
+from perdure_machine.places import TOP, At, Place, container_of
 from perdure_machine.replies import Granted, Reply
 from perdure_machine.states import AttemptOutcome, RunStatus, StepStatus
 from perdure_machine.view import (
     AttemptState,
+    BlockState,
     EffectState,
     NodeError,
     RunState,
+    ScopeState,
     StepState,
     View,
+    ViewTooNarrow,
+    Wanted,
     lacking_nodes,
 )
 
@@ -44,7 +51,8 @@ class Decision:
 class Draft:
     """Collects the actions of one event. Lives for one call of `decide` and is never shared.
 
-    `candidates` are the nodes to decide on next, because something that they need has ended.
+    `candidates` are the nodes to decide on next, because something that they need has ended;
+    `touched` the scopes in which a node ended, so that they may have ended themselves.
     """
 
     def __init__(self, definition: Definition, lanes: Mapping[str, Lane], view: View) -> None:
@@ -53,56 +61,66 @@ class Draft:
         self.view = view
         self.run = view.run
         self.steps = dict(view.steps)
+        self.scopes = dict(view.scopes)
+        self.blocks = dict(view.blocks)
         self.effects = dict(view.effects)
         self.attempts = list(view.attempts)
         self.timers = dict(view.timers)
         self.actions: list[Action] = []
         self.chained: Granted | None = None
-        self.candidates: deque[str] = deque()
+        self.candidates: deque[At] = deque()
+        self.touched: dict[Place, None] = {}
         self._offer: Offer | None = None
-        self._by_node = {step.node: step.step for step in view.steps.values()}
+        self._by_node = {step.at: step.step for step in view.steps.values()}
+        self._known_places = set(view.known_places)
         self._ended = False
         self._age: float | None = None
-        self._descendants: frozenset[str] | None = None
+        self._descendants: dict[Place, frozenset[str]] = {}
 
     @property
     def running(self) -> bool:
         """Whether the run still goes on."""
         return self.run.status is RunStatus.RUNNING
 
-    def stops(self, node: str) -> bool:
-        """Tell whether the node is stopped: its run fails, and it does not descend from what did.
+    def stops(self, at: At) -> bool:
+        """Tell whether the node is stopped: its scope fails, and it does not descend from what did.
 
         The first failure that nothing caught is what counts, whatever fails after it.
         """
-        error = self.run.error
+        error = self.error_in(at.place)
         if error is None or not self.running or self.definition.on_error is not OnError.STOP:
             return False
-        if self._descendants is None:
+        found = self._descendants.get(at.place)
+        if found is None:
+            failed = self.definition.lifted(error.node, container_of(at.scope))
             nodes = self.definition.nodes
             dependents = {id_: one.dependents for id_, one in nodes.items()}
-            self._descendants = reachable([error.node], dependents) | {error.node}
-        return node not in self._descendants
+            found = self._descendants[at.place] = reachable([failed], dependents) | {failed}
+        return at.node not in found
 
     def node(self, step: StepState) -> Node:
         """Return the vertex that the step activates."""
         return self.definition.nodes[step.node]
+
+    def graph(self, place: Place) -> Graph:
+        """Return the graph that a scope is an instance of."""
+        return self.definition.graphs[container_of(place.scope)]
 
     def lane(self, step: StepState) -> Lane:
         """Return the settings of the lane that the step runs on."""
         assert step.lane is not None
         return self.lanes[step.lane]
 
-    def step_of(self, node: str) -> StepState | None:
-        """Return the step of a node of the top scope, or None if it has none yet.
+    def step_of(self, at: At) -> StepState | None:
+        """Return the step of a node, or None if it has none yet.
 
         Raises `ViewTooNarrow` where the view does not tell.
         """
-        self.require({node})
-        number = self._by_node.get(node)
+        self.require({at})
+        number = self._by_node.get(at)
         return self.steps[number] if number is not None else None
 
-    def require(self, states: Iterable[str], outputs: Iterable[str] = ()) -> None:
+    def require(self, states: Iterable[At], outputs: Iterable[At] = ()) -> None:
         """See that the view tells of these nodes' steps, and of the outputs of some of them.
 
         Raises `ViewTooNarrow` for all that is missing at once, because each request is a query.
@@ -112,17 +130,56 @@ class Draft:
         if lacking:
             raise lacking_nodes(lacking, lacking & outputs)
 
-    def unknown(self, states: Iterable[str], outputs: Iterable[str] = ()) -> frozenset[str]:
+    def unknown(self, states: Iterable[At], outputs: Iterable[At] = ()) -> frozenset[At]:
         """Return the nodes whose step, or for `outputs` its output, the view does not tell."""
         lacking = {node for node in states if self._lacks(node)}
         return frozenset(lacking | {node for node in outputs if self._lacks(node, output=True)})
 
-    def _lacks(self, node: str, *, output: bool = False) -> bool:
-        number = self._by_node.get(node)
+    def _lacks(self, at: At, *, output: bool = False) -> bool:
+        number = self._by_node.get(at)
         if number is None:
-            return node not in self.view.known_nodes
+            return at not in self.view.known_nodes and at.place not in self._known_places
         step = self.steps[number]
         return output and step.status is StepStatus.COMPLETED and step.output is None
+
+    def scope(self, place: Place) -> ScopeState:
+        """Return a scope below the top. Raises `ViewTooNarrow` where it was not loaded."""
+        found = self.scopes.get(place)
+        if found is None:
+            raise ViewTooNarrow(Wanted(scopes=frozenset({place})))
+        return found
+
+    def require_scopes(self, places: Iterable[Place]) -> None:
+        """See that the view has these scopes. Raises `ViewTooNarrow` for all it lacks at once."""
+        lacking = {place for place in places if place != TOP and place not in self.scopes}
+        if lacking:
+            raise ViewTooNarrow(Wanted(scopes=frozenset(lacking)))
+
+    def block(self, step: StepState) -> BlockState:
+        """Return the counters of a step that holds a sub-graph. Raises `ViewTooNarrow`."""
+        found = self.blocks.get(step.step)
+        if found is None:
+            raise ViewTooNarrow(Wanted(blocks=frozenset({step.step})))
+        return found
+
+    def error_in(self, place: Place) -> NodeError | None:
+        """Return the first error of a scope that nothing in it caught."""
+        return self.run.error if place == TOP else self.scope(place).error
+
+    def owner(self, place: Place) -> StepState:
+        """Return the step that a scope below the top belongs to. Raises `ViewTooNarrow`."""
+        number = self.scope(place).owner
+        if number not in self.steps:
+            raise ViewTooNarrow(Wanted(scopes=frozenset({place})))
+        return self.steps[number]
+
+    def place_of(self, node: str, seen_from: Place) -> Place:
+        """Return the scope around `seen_from`, or that itself, in whose graph the node stands."""
+        container = self.definition.nodes[node].container
+        place = seen_from
+        while container_of(place.scope) != container:
+            place = self.owner(place).place
+        return place
 
     def offer(self, offer: Offer | None) -> None:
         """Let the reporter be handed one of the steps that begin now."""
@@ -145,15 +202,45 @@ class Draft:
     def put_step(self, action: PutStep) -> StepState:
         """Write a step, new or changed."""
         self.steps[action.step.step] = action.step
-        self._by_node[action.step.node] = action.step.step
+        self._by_node[action.step.at] = action.step.step
         self.actions.append(action)
         return action.step
 
+    def put_scope(self, scope: ScopeState, *, begins: bool = False) -> ScopeState:
+        """Write a scope; none of the nodes of one that `begins` has a step."""
+        self.scopes[scope.place] = scope
+        if begins:
+            self._known_places.add(scope.place)
+        self.actions.append(PutScope(scope))
+        return scope
+
+    def put_block(self, block: BlockState) -> BlockState:
+        """Write the counters of a step that holds a sub-graph."""
+        self.blocks[block.step] = block
+        self.actions.append(PutBlock(block))
+        return block
+
     def end_node(self, action: PutStep) -> StepState:
         """Write a step of the running run that ended just now; its dependents are candidates."""
-        rank = self.run.ended_nodes + 1
-        self.run = replace(self.run, ended_nodes=rank)
-        self.candidates.extend(self.node(action.step).dependents)
+        at, place = action.step.at, action.step.place
+        if place == TOP:
+            self.run = replace(self.run, ended_nodes=self.run.ended_nodes + 1)
+        else:
+            scope = self.scope(place)
+            self.put_scope(replace(scope, ended_nodes=scope.ended_nodes + 1))
+            self.run = replace(self.run, inner_ended=self.run.inner_ended + 1)
+        self.touched[place] = None
+        self.candidates.extend(at._replace(node=one) for one in self.node(action.step).dependents)
+        return self._put_ranked(action)
+
+    def end_stopped(self, action: PutStep) -> StepState:
+        """Write a step that ended inside of a sub-graph that stops: nothing follows from it."""
+        self.run = replace(self.run, inner_ended=self.run.inner_ended + 1)
+        self.touched[action.step.place] = None
+        return self._put_ranked(action)
+
+    def _put_ranked(self, action: PutStep) -> StepState:
+        rank = self.run.ended_steps
         return self.put_step(replace(action, step=replace(action.step, ended_rank=rank)))
 
     def drop_timer(self, timer_id: int) -> None:
@@ -224,4 +311,8 @@ class Draft:
             effects=self.effects,
             timers=self.timers,
             unfinished=None,
+            scopes=self.scopes,
+            blocks=self.blocks,
+            known_places=frozenset(self._known_places),
+            open_inside={},
         )

@@ -11,6 +11,7 @@ from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
 from perdure_machine.events import CancelRun
 from perdure_machine.expressions import ExpressionFailed, render
 from perdure_machine.node_error import ErrorClass, expression_error
+from perdure_machine.places import TOP
 from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
 from perdure_machine.states import RunStatus, TimerKind
 from perdure_machine.view import NodeError, RunState, ViewTooNarrow, Wanted
@@ -32,8 +33,8 @@ def complete_run(draft: Draft) -> None:
 
 def run_output(draft: Draft) -> bytes:
     """Return the run's output as its document has it. Raises `ExpressionFailed`."""
-    template = draft.definition.output or draft.definition.leaf_output
-    return render(template, scope_for(draft, [template]), omit_absent=True)
+    template = draft.definition.top.result
+    return render(template, scope_for(draft, TOP, [template]), omit_absent=True)
 
 
 def finish_run(draft: Draft, node: str, output: bytes) -> None:
@@ -86,7 +87,7 @@ def end_steps(draft: Draft) -> None:
 
 def _close(draft: Draft, closed: RunState) -> None:
     draft.end_run(closed)
-    if draft.run.next_step - 1 > draft.run.ended_nodes:
+    if draft.run.next_step - 1 > draft.run.ended_steps:
         _end_steps_later(draft)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.joins import Arrival, Turn, arrival, turn
-from perdure_machine.decide.scope import object_bytes, scope_for
+from perdure_machine.decide.scope import scope_for
 from perdure_machine.definition.model import JoinKind, Node
 from perdure_machine.expressions import (
     Expression,
@@ -19,6 +19,8 @@ from perdure_machine.expressions import (
     Template,
     render,
 )
+from perdure_machine.payload import object_bytes
+from perdure_machine.places import At, Place
 
 SKIPPED_BECAUSE = {
     JoinKind.ALL: "all it needs was skipped",
@@ -31,65 +33,66 @@ SKIPPED_BECAUSE = {
 _NULL = b"null"
 
 
-def turn_of(draft: Draft, node: Node) -> Turn:
-    """Return what the node's edges ask for now.
+def turn_of(draft: Draft, node: Node, place: Place) -> Turn:
+    """Return what the edges of the node in the scope `place` ask for now.
 
     Raises `ExpressionFailed` for a quorum without a value, and `ViewTooNarrow`.
     """
-    arrivals = [_arrival(draft, node, need) for need in node.needs]
+    arrivals = [_arrival(draft, node, place, need) for need in node.needs]
     quorum = 1
     if node.join.quorum is not None and any(one is not Arrival.OPEN for one in arrivals):
-        quorum = _quorum(node.join.quorum, draft)
+        quorum = _quorum(node.join.quorum, draft, place)
     return turn(node.join.kind, arrivals, quorum)
 
 
-def first_bytes(draft: Draft, node: Node) -> bytes | None:
+def first_bytes(draft: Draft, node: Node, place: Place) -> bytes | None:
     """Return `join` as the node's expressions see it: the need that was first to end well.
 
     The output is copied byte for byte (R12). Raises `ViewTooNarrow`.
     """
-    well = [need for need in node.needs if _arrival(draft, node, need) is Arrival.WELL]
+    well = [need for need in node.needs if _arrival(draft, node, place, need) is Arrival.WELL]
     if not well:
         return None
-    first = min(well, key=lambda need: _rank(draft, need))
-    draft.require([first], outputs=[first])
-    step = draft.step_of(first)
-    members = [("id", json.dumps(first).encode())]
+    first = min(well, key=lambda need: _rank(draft, At(*place, need)))
+    draft.require([At(*place, first)], outputs=[At(*place, first)])
+    step = draft.step_of(At(*place, first))
+    members = {"id": json.dumps(first).encode()}
     if step is not None and step.output is not None:
-        members.append(("output", step.output))
-    return object_bytes([("first", object_bytes(members))])
+        members["output"] = step.output
+    return object_bytes({"first": object_bytes(members)})
 
 
 def node_scope(
     draft: Draft,
     node: Node,
+    place: Place,
     expressions: Iterable[Expression | Template | None],
     own: Mapping[str, NodeValue] | None = None,
     *,
     error: bytes | None = None,
 ) -> Scope:
-    """Return the scope for expressions of a node whose join has decided that it runs.
+    """Return what expressions of a node read, whose join in `place` has decided that it runs.
 
     `own` is the node's own value where it is just ending, `error` the error that they handle.
     Raises `ViewTooNarrow`.
     """
-    joined = partial(first_bytes, draft, node)
-    return scope_for(draft, expressions, own, join=joined, error=error)
+    joined = partial(first_bytes, draft, node, place)
+    return scope_for(draft, place, expressions, own, join=joined, error=error)
 
 
-def _arrival(draft: Draft, node: Node, need: str) -> Arrival:
-    return arrival(draft.definition.nodes[need], draft.step_of(need), node.id)
+def _arrival(draft: Draft, node: Node, place: Place, need: str) -> Arrival:
+    return arrival(draft.definition.nodes[need], draft.step_of(At(*place, need)), node.id)
 
 
-def _rank(draft: Draft, need: str) -> int:
+def _rank(draft: Draft, need: At) -> int:
     step = draft.step_of(need)
     assert step is not None
     assert step.ended_rank is not None
     return step.ended_rank
 
 
-def _quorum(template: Template, draft: Draft) -> int:
-    value = render(template, scope_for(draft, [template]))
+def _quorum(template: Template, draft: Draft, place: Place) -> int:
+    value = render(template, scope_for(draft, place, [template]))
     number = json.loads(value)
     if isinstance(number, bool) or not isinstance(number, int) or number < 1:
         raise ExpressionFailed(

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 
 from perdure_machine.decide.draft import Draft
+from perdure_machine.definition.model import ForEach
 from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
-from perdure_machine.expressions.reads import INPUT, JOIN
+from perdure_machine.expressions.reads import (
+    CARRY,
+    INDEX,
+    INPUT,
+    ITEM,
+    JOIN,
+    LOOP_ROOTS,
+    Read,
+)
 from perdure_machine.node_error import encode_error
+from perdure_machine.places import TOP, At, Place, container_of
 from perdure_machine.view import RunState, StepState, ViewTooNarrow, Wanted
 
 
 def scope_for(
     draft: Draft,
+    place: Place,
     expressions: Iterable[Expression | Template | None],
     own: Mapping[str, NodeValue] | None = None,
     *,
     join: Callable[[], bytes | None] | None = None,
     error: bytes | None = None,
 ) -> Scope:
-    """Return the scope for evaluating `expressions`; `own` are nodes that are just ending.
+    """Return what `expressions` read in the scope `place`; `own` are nodes that are just ending.
 
     `join` gives what they see of their node's join, `error` is the error that they handle.
 
@@ -31,12 +41,38 @@ def scope_for(
     reads = {read for expression in expressions if expression for read in expression.reads}
     others = [read for read in reads if read.node is not None and read.node not in own]
     draft.require(
-        {str(read.node) for read in others},
-        outputs={str(read.node) for read in others if read.part == "output"},
+        {_at(draft, place, read) for read in others},
+        outputs={_at(draft, place, read) for read in others if read.part == "output"},
     )
     payload = run_input(draft) if any(read.root == INPUT for read in reads) else b""
     joined = join() if join is not None and any(read.root == JOIN for read in reads) else None
-    return Scope(payload, _Nodes(draft, own), _facts(draft.run), joined, error)
+    loop = loop_values(draft, place) if any(read.root in LOOP_ROOTS for read in reads) else {}
+    return Scope(payload, _Nodes(draft, place, own), _facts(draft.run), joined, error, loop)
+
+
+def loop_values(draft: Draft, place: Place) -> dict[str, bytes]:
+    """Return what the sub-graphs around a scope give to its nodes: the inner hides the outer."""
+    values: dict[str, bytes] = {}
+    while place != TOP:
+        scope = draft.scope(place)
+        found = {ITEM: scope.item, CARRY: scope.carry, _alias(draft, place): scope.item}
+        if scope.item is not None or scope.carry is not None:
+            found[INDEX] = str(scope.index).encode()
+        for name, value in found.items():
+            if value is not None:
+                values.setdefault(name, value)
+        place = draft.owner(place).place
+    return values
+
+
+def _alias(draft: Draft, place: Place) -> str:
+    kind = draft.definition.nodes[container_of(place.scope)].kind
+    return kind.alias if isinstance(kind, ForEach) and kind.alias else ITEM
+
+
+def _at(draft: Draft, place: Place, read: Read) -> At:
+    node = str(read.node)
+    return At(*draft.place_of(node, place), node)
 
 
 def run_input(draft: Draft) -> bytes:
@@ -47,14 +83,15 @@ def run_input(draft: Draft) -> bytes:
 
 
 class _Nodes(Mapping[str, NodeValue]):
-    def __init__(self, draft: Draft, own: Mapping[str, NodeValue]) -> None:
+    def __init__(self, draft: Draft, place: Place, own: Mapping[str, NodeValue]) -> None:
         self._draft = draft
+        self._place = place
         self._own = own
 
     def __getitem__(self, node: str) -> NodeValue:
         if node in self._own:
             return self._own[node]
-        step = self._draft.step_of(node)
+        step = self._draft.step_of(At(*self._draft.place_of(node, self._place), node))
         if step is None:
             raise KeyError(node)
         return _value(step)
@@ -82,8 +119,3 @@ def _facts(run: RunState) -> RunFacts:
         org=run.org,
         tags=run.tags,
     )
-
-
-def object_bytes(members: Iterable[tuple[str, bytes]]) -> bytes:
-    """Join ready JSON values into an object, byte for byte (R12)."""
-    return b"{" + b",".join(json.dumps(k).encode() + b":" + v for k, v in members) + b"}"

@@ -9,6 +9,7 @@ from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
 from perdure_machine.lanes import Lane
+from perdure_machine.places import TOP, at_top
 from perdure_machine.replies import Started
 from perdure_machine.states import RunStatus
 from perdure_machine.view import RunState, View
@@ -16,11 +17,11 @@ from perdure_machine.view import RunState, View
 
 def decide_start(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> Decision:
     """Return the decision that makes the run and begins its first nodes."""
-    view = View(_new_run(definition, event), known_nodes=frozenset(definition.nodes))
+    view = View(_new_run(definition, event), known_places=frozenset({TOP}))
     draft = Draft(definition, lanes, view)
     draft.age_limit(definition.limits.age)
     draft.record("run_started")
-    draft.candidates.extend(definition.roots)
+    draft.candidates.extend(map(at_top, definition.top.roots))
     advance(draft)
     return draft.decision(Started(draft.run))
 

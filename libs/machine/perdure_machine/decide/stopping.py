@@ -6,31 +6,34 @@ from dataclasses import replace
 
 from perdure_machine.actions import Dequeue, DropStepTimers, ExpectedExpiry, PutStep
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.liveness import is_live
 from perdure_machine.definition.model import Node
+from perdure_machine.places import Place
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import StepState
 
 RUN_STOPS = "its run fails"
+STOPPED = "what it stands in stops"
 RUN_CLOSED = "its run is closed"
 NEED_FAILED = "something it needs failed or was cancelled"
 
 
-def new_step(draft: Draft, node: Node, status: StepStatus) -> StepState:
+def new_step(draft: Draft, node: Node, place: Place, status: StepStatus) -> StepState:
     """Return the first state of a node's step, not yet written."""
-    return StepState(draft.new_step_number(), node.id, node.kind.name, status)
+    return StepState(draft.new_step_number(), node.id, node.kind.name, status, *place)
 
 
-def skip(draft: Draft, node: Node, why: str) -> StepState:
+def skip(draft: Draft, node: Node, place: Place, why: str) -> StepState:
     """End a node without having run it."""
-    step = draft.end_node(PutStep(new_step(draft, node, StepStatus.SKIPPED), ended=True))
+    step = draft.end_node(PutStep(new_step(draft, node, place, StepStatus.SKIPPED), ended=True))
     draft.record("step_skipped", step, why=why)
     return step
 
 
-def cancel(draft: Draft, node: Node, why: str) -> StepState:
+def cancel(draft: Draft, node: Node, place: Place, why: str) -> StepState:
     """End a node that will never run because something failed."""
-    step = draft.end_node(PutStep(new_step(draft, node, StepStatus.CANCELLED), ended=True))
+    step = draft.end_node(PutStep(new_step(draft, node, place, StepStatus.CANCELLED), ended=True))
     draft.record("step_cancelled", step, why=why)
     return step
 
@@ -55,10 +58,18 @@ def drop_ways_forward(draft: Draft, step: StepState) -> None:
         draft.actions.append(DropStepTimers(step.step))
 
 
-def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
-    """End a step as cancelled, of a run that is closed or that stops."""
+def end_stopped(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
+    """End a step as cancelled, because the whole that it stands in stops."""
     action = PutStep(moved(step, Move.CANCEL), ended=True, expired=expired)
-    if draft.running:
-        draft.record("step_cancelled", draft.end_node(action), why=RUN_STOPS)
-    else:
+    draft.record("step_cancelled", draft.end_stopped(action), why=STOPPED)
+
+
+def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
+    """End a step as cancelled, because its run is closed or something around it stops."""
+    action = PutStep(moved(step, Move.CANCEL), ended=True, expired=expired)
+    if not draft.running:
         draft.record("step_cancelled", draft.put_step(action), why=RUN_CLOSED)
+    elif not is_live(draft, step.place):
+        end_stopped(draft, step, expired=expired)
+    else:
+        draft.record("step_cancelled", draft.end_node(action), why=RUN_STOPS)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 from perdure_machine.actions import PutStep
-from perdure_machine.decide.activate import shaped
+from perdure_machine.decide.activate import expressions_of
 from perdure_machine.decide.advance import go_on
+from perdure_machine.decide.blocks import is_block, retry_block, time_out_block
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import end_steps
+from perdure_machine.decide.fanning import make_more
+from perdure_machine.decide.joining import node_scope
+from perdure_machine.decide.later import left_for_later
 from perdure_machine.decide.leasing import enqueue
+from perdure_machine.decide.repeating import begin_pass
+from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.uncaught import end_failed
+from perdure_machine.decide.winding import wind_down
+from perdure_machine.definition.model import BLOCKS
 from perdure_machine.events import FireTimer
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import expression_error
@@ -31,32 +38,63 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
     if timer.remaining > 0:
         return Early(timer.remaining)
     draft.drop_timer(timer.timer_id)
-    match timer.kind:
-        case TimerKind.RETRY:
-            _retry(draft, timer)
-        case TimerKind.WAIT:
-            _end_wait(draft, timer)
-        case TimerKind.END_STEPS:
-            if not draft.running and timer.generation == draft.run.generation:
-                end_steps(draft)
-        case TimerKind.ADVANCE:
-            if draft.running and timer.generation == draft.run.generation:
-                go_on(draft, json.loads(timer.details or b"[]"))
+    if timer.step is None:
+        _fire_of_run(draft, timer)
+    elif timer.kind is TimerKind.RETRY:
+        _retry(draft, timer)
+    else:
+        _fire_of_waiting(draft, timer)
     return Applied()
+
+
+def _fire_of_run(draft: Draft, timer: TimerState) -> None:
+    """Deliver an event that the run sent to itself, unless it is of an older generation."""
+    if timer.generation != draft.run.generation:
+        return
+    if timer.kind is TimerKind.END_STEPS and not draft.running:
+        end_steps(draft)
+    elif timer.kind is TimerKind.ADVANCE and draft.running:
+        go_on(draft, left_for_later(timer.details))
+
+
+def _fire_of_waiting(draft: Draft, timer: TimerState) -> None:
+    """Deliver what a waiting step set; a whole that stops begins nothing any more."""
+    step = _waiter(draft, timer, StepStatus.WAITING)
+    if step is None:
+        return
+    if timer.kind is TimerKind.STOP_INSIDE:
+        wind_down(draft, step)
+    elif not is_block(draft, step):
+        _end_wait(draft, step)
+    elif draft.block(step).ending is None:
+        match timer.kind:
+            case TimerKind.FAN_OUT:
+                make_more(draft, step)
+            case TimerKind.TIMEOUT:
+                time_out_block(draft, step)
+            case _:
+                begin_pass(draft, step)
 
 
 def _retry(draft: Draft, timer: TimerState) -> None:
     step = _waiter(draft, timer, StepStatus.BACKING_OFF)
-    if step is not None:
-        enqueue(draft, draft.put_step(PutStep(moved(step, Move.RETRY))))
-
-
-def _end_wait(draft: Draft, timer: TimerState) -> None:
-    step = _waiter(draft, timer, StepStatus.WAITING)
     if step is None:
         return
+    kind = draft.node(step).kind
+    if not isinstance(kind, BLOCKS):
+        enqueue(draft, draft.put_step(PutStep(moved(step, Move.RETRY))))
+        return
+    node = draft.node(step)
     try:
-        output = shaped(draft, draft.node(step), _NOTHING)
+        values = node_scope(draft, node, step.place, expressions_of(node))
+        retry_block(draft, step, kind, values)
+    except ExpressionFailed as failure:
+        end_failed(draft, step, expression_error(failure, step.node))
+
+
+def _end_wait(draft: Draft, step: StepState) -> None:
+    try:
+        output = shaped(draft, draft.node(step), step.place, _NOTHING)
     except ExpressionFailed as failure:
         end_failed(draft, step, expression_error(failure, step.node))
         return

@@ -10,6 +10,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import fail_run
 from perdure_machine.decide.later import go_on_later
 from perdure_machine.definition.model import Node, OnError
+from perdure_machine.places import TOP, At, at_top
 from perdure_machine.transitions import TABLE, Move, moved
 from perdure_machine.view import NodeError, StepState
 
@@ -18,7 +19,7 @@ def end_failed(
     draft: Draft, step: StepState, error: NodeError, *, expired: ExpectedExpiry | None = None
 ) -> StepState:
     """End a node, new or begun, because it failed; its `on_failure` may catch that."""
-    verdict = judge(draft, draft.node(step), error)
+    verdict = judge(draft, draft.node(step), step.place, error)
     move = Move.FAIL if verdict.output is None else Move.CATCH
     ended = replace(
         _moved(draft, step, move),
@@ -29,7 +30,7 @@ def end_failed(
     draft.end_node(PutStep(ended, ended=True, expired=expired))
     _tell(draft, ended, verdict)
     if not verdict.caught:
-        _give_up(draft, draft.node(step), verdict.error)
+        _give_up(draft, ended, verdict.error)
     return ended
 
 
@@ -50,10 +51,20 @@ def _tell(draft: Draft, step: StepState, verdict: Verdict) -> None:
         draft.record("step_failed", step, **told)
 
 
-def _give_up(draft: Draft, node: Node, error: NodeError) -> None:
-    """Let the run end failed: at once if nothing can run any more, else when all has ended."""
-    if draft.run.error is not None:
+def _give_up(draft: Draft, step: StepState, error: NodeError) -> None:
+    """Let the scope, or the run, end failed: at once if nothing in it can run any more."""
+    if draft.error_in(step.place) is not None:
         return
+    if step.place == TOP:
+        _give_up_run(draft, draft.node(step), error)
+        return
+    draft.put_scope(replace(draft.scope(step.place), error=error))
+    if draft.definition.on_error is OnError.STOP:
+        others = (At(*step.place, one) for one in draft.graph(step.place).nodes)
+        draft.candidates.extend(at for at in others if draft.stops(at))
+
+
+def _give_up_run(draft: Draft, node: Node, error: NodeError) -> None:
     stops = draft.definition.on_error is OnError.STOP
     if stops and not node.survivors:
         fail_run(draft, error)
@@ -61,4 +72,5 @@ def _give_up(draft: Draft, node: Node, error: NodeError) -> None:
     draft.run = replace(draft.run, error=error)
     draft.record("run_failing", node=error.node, code=error.code, message=error.message)
     if stops:
-        go_on_later(draft, [one for one in draft.definition.nodes if draft.stops(one)])
+        others = map(at_top, draft.definition.top.nodes)
+        go_on_later(draft, [at for at in others if draft.stops(at)])

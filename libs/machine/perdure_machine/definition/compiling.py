@@ -21,11 +21,15 @@ _BOOL_TEXT = ("true", "false")
 
 
 class NodeCompiler:
-    """Compiles what stands in the node at `path`; `reads` gathers every read with its place."""
+    """Compiles what stands in the node at `path`; `reads` gathers every read with its place.
 
-    def __init__(self, path: Path, problems: Problems) -> None:
+    `names` are what the loops around it call their items.
+    """
+
+    def __init__(self, path: Path, problems: Problems, names: frozenset[str] = frozenset()) -> None:
         self.path = path
         self.problems = problems
+        self.names = names
         self.reads: list[tuple[Path, Read]] = []
 
     def condition(self, holder: Mapping[str, Json], *where: str | int) -> Expression | None:
@@ -39,7 +43,7 @@ class NodeCompiler:
             self.problems.add(path, "a condition is bare CEL", "write it without ${ }")
             return None
         try:
-            condition = compile_expression(text)
+            condition = compile_expression(text, self.names)
         except ExpressionInvalid as problem:
             self.problems.add(path, problem.message, problem.hint)
             return None
@@ -58,7 +62,8 @@ class NodeCompiler:
 
     def template(self, value: Json, *where: str | int) -> Template:
         """Compile the template that stands at `where` in the node."""
-        return template_at(value, (*self.path, *where), self.problems, self.reads)
+        path = (*self.path, *where)
+        return template_at(value, path, self.problems, self.reads, self.names)
 
     def seconds(self, holder: Mapping[str, Json], *where: str | int) -> float | None:
         """Read the duration that may stand in `holder` under the last part of `where`."""
@@ -75,14 +80,18 @@ class NodeCompiler:
 
 
 def template_at(
-    value: Json, path: Path, problems: Problems, reads: list[tuple[Path, Read]]
+    value: Json,
+    path: Path,
+    problems: Problems,
+    reads: list[tuple[Path, Read]],
+    names: frozenset[str] = frozenset(),
 ) -> Template:
     """Compile the template that stands at `path`, and add what it reads to `reads`."""
 
     def report(below: Path, problem: ExpressionInvalid) -> None:
         problems.add((*path, *below), problem.message, problem.hint)
 
-    template = parse_template(value, report)
+    template = parse_template(value, report, names)
     reads += [(path, read) for read in template.reads]
     _warn_of_bool_text(value, path, problems)
     return template

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perdure_machine.definition import flow
+from perdure_machine.definition import blocks, flow
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
@@ -24,23 +24,35 @@ from perdure_machine.definition.model import (
     Wait,
 )
 from perdure_machine.definition.problems import Problems
+from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Expression, Read, Template
 from perdure_machine.expressions.reads import INPUT
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
 DECLARED_EFFECTS = (EffectKind.PROVIDER, EffectKind.NONE)
-KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish")
+KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish", *blocks.KINDS)
 _READ_LATER = ("result", "on_failure")
+_TRIED_AGAIN = ("task", "http", *blocks.KINDS)
 _ONLY_ON_LANES = ("retry", "timeout", "lane", "priority")
+_NOT_OF: Mapping[str, tuple[str, ...]] = {
+    "task": (),
+    "http": (),
+    **dict.fromkeys(blocks.KINDS, ("lane", "priority")),
+}
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,199}")
 _REPEATABLE = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A node without its place in the graph; `reads` has every read with the place it stands at."""
+    """A node without its place in the graph, at `path` in the document.
 
+    `reads` has every read with the place it stands at; `inner_reads` those that are evaluated in
+    the node's own scopes, whose output is `graph_output`.
+    """
+
+    path: Path
     kind: Kind
     needs: tuple[str, ...]
     join: Join
@@ -52,23 +64,35 @@ class Draft:
     priority: int
     on_failure: tuple[Handler, ...]
     reads: tuple[tuple[Path, Read], ...]
+    inner_reads: tuple[tuple[Path, Read], ...]
+    graph_output: Template | None
+
+    def part(self, path: Path) -> str:
+        """Return the member of the node that something at `path` stands in."""
+        return str(path[len(self.path)])
 
     def reads_at_start(self) -> Iterator[Read]:
         """Yield what is read to begin the node; inline nodes end with it and read their result."""
         for path, read in self.reads:
-            if path[2] not in _READ_LATER or (path[2] == "result" and self.kind.inline):
+            part = self.part(path)
+            if part not in _READ_LATER or (part == "result" and self.kind.inline):
                 yield read
         if isinstance(self.kind, Task) and self.kind.input is None:
             yield Read(INPUT, None, None, ())
 
 
 class Drafter(NodeCompiler):
-    """Compiles one node; the places of its problems begin with `path`, `needs` are its edges."""
+    """Compiles one node of the graph `source`; `needs` are its edges."""
 
     def __init__(
-        self, path: Path, problems: Problems, known_lanes: frozenset[str], needs: tuple[str, ...]
+        self,
+        source: Source,
+        id_: str,
+        problems: Problems,
+        known_lanes: frozenset[str],
+        needs: tuple[str, ...],
     ) -> None:
-        super().__init__(path, problems)
+        super().__init__((*source.path, id_), problems, source.names)
         self.known_lanes = known_lanes
         self.needs = needs
 
@@ -86,23 +110,38 @@ class Drafter(NodeCompiler):
                 self.path, f"a node has exactly one kind; this has {found}", "one of " + _kinds()
             )
             return None
-        kind = self._kind(kinds[0], node[kinds[0]])
-        lane = self._lane(node, on_lane=kinds[0] in ("task", "http"))
+        inside = self._inside(kinds[0], node[kinds[0]])
+        kind = self._kind(kinds[0], node[kinds[0]], inside)
+        graph_output = None
+        if kinds[0] in blocks.KINDS:
+            graph_output = blocks.graph_output(inside, kinds[0], mapping(node[kinds[0]]))
+        lane = self._lane(node, kinds[0])
         return Draft(
+            path=self.path,
             kind=kind,
             needs=self.needs,
             join=flow.join(self, node.get("join"), len(self.needs)),
             when=self.condition(node, "when"),
             result=self.template(node["result"], "result") if "result" in node else None,
-            retry=self._retry(node.get("retry"), lane) if kinds[0] in ("task", "http") else (),
+            retry=self._retry(node.get("retry"), lane) if kinds[0] in _TRIED_AGAIN else (),
             timeout=self.seconds(node, "timeout"),
             lane=lane,
             priority=_integer(node.get("priority"), 0),
             on_failure=flow.handlers(self, node.get("on_failure"), picks="switch" in node),
             reads=tuple(self.reads),
+            inner_reads=tuple(inside.reads),
+            graph_output=graph_output,
         )
 
-    def _kind(self, name: str, body: Json) -> Kind:
+    def _inside(self, kind: str, body: Json) -> NodeCompiler:
+        """Return what compiles the expressions that are evaluated in the node's own scopes."""
+        alias = blocks.alias_of(kind, body)
+        names = self.names | {alias} if blocks.is_alias(alias) else self.names
+        return NodeCompiler(self.path, self.problems, names)
+
+    def _kind(self, name: str, body: Json, inside: NodeCompiler) -> Kind:
+        if name in blocks.KINDS:
+            return blocks.block(self, inside, name, mapping(body))
         if name == "transform":
             return Transform(self.template(body, name))
         if name == "wait":
@@ -158,12 +197,13 @@ class Drafter(NodeCompiler):
             self.duration(value, where)
         return template
 
-    def _lane(self, node: Mapping[str, Json], *, on_lane: bool) -> str:
-        if not on_lane:
-            for key in _ONLY_ON_LANES:
-                if key in node:
-                    reason = "this kind of node uses no lane and is tried once"
-                    self.problems.add((*self.path, key), reason, "remove it")
+    def _lane(self, node: Mapping[str, Json], kind: str) -> str:
+        for key in _NOT_OF.get(kind, _ONLY_ON_LANES):
+            if key in node:
+                reason = "this kind of node uses no lane"
+                if kind not in _TRIED_AGAIN:
+                    reason += " and is tried once"
+                self.problems.add((*self.path, key), reason, "remove it")
         lane = str(node.get("lane", DEFAULT_LANE))
         if lane not in self.known_lanes:
             known = ", ".join(sorted(self.known_lanes))

@@ -13,14 +13,17 @@ from perdure_machine.payload import Path
 _WAITS_FOR_ALL_EDGES = "settled"
 
 
-def edges(nodes: Json, problems: Problems) -> Needs:
-    """Return the nodes whose edges lead to each node; a `then` to no node is noted."""
-    members = {id_: mapping(node) for id_, node in mapping(nodes).items()}
+def edges(nodes: Mapping[str, Json], base: Path, problems: Problems) -> Needs:
+    """Return the nodes of a graph whose edges lead to each; a `then` to no node is noted.
+
+    The nodes stand at `base` in the document.
+    """
+    members = {id_: mapping(node) for id_, node in nodes.items()}
     needs = {id_: list(dict.fromkeys(texts(node.get("needs")))) for id_, node in members.items()}
     for id_, node in members.items():
         for path, target in (*picks(node), *rescues(node)):
             if target not in needs:
-                problems.add(("nodes", id_, *path), f"there is no node '{target}'")
+                problems.add((*base, id_, *path), f"there is no node '{target}'")
             elif id_ not in needs[target]:
                 needs[target].append(id_)
     return {id_: tuple(needed) for id_, needed in needs.items()}
@@ -40,9 +43,9 @@ def rescues(node: Mapping[str, Json]) -> Iterator[tuple[Path, str]]:
         yield from _named(handler.get("then"), ("on_failure", index, "then"))
 
 
-def rescuers_of(nodes: Json) -> dict[str, frozenset[str]]:
+def rescuers_of(nodes: Mapping[str, Json]) -> dict[str, frozenset[str]]:
     """Return, for each node, the nodes that only its `on_failure` leads to."""
-    members = {id_: mapping(node) for id_, node in mapping(nodes).items()}
+    members = {id_: mapping(node) for id_, node in nodes.items()}
     return {
         id_: frozenset(
             target
@@ -55,9 +58,9 @@ def rescuers_of(nodes: Json) -> dict[str, frozenset[str]]:
     }
 
 
-def check_picks(nodes: Json, problems: Problems) -> None:
+def check_picks(nodes: Mapping[str, Json], base: Path, problems: Problems) -> None:
     """Note nodes that need a switch of which no case leads to them: they would never run."""
-    members = {id_: mapping(node) for id_, node in mapping(nodes).items()}
+    members = {id_: mapping(node) for id_, node in nodes.items()}
     taken = {
         id_: {target for _, target in (*picks(node), *rescues(node))}
         for id_, node in members.items()
@@ -68,7 +71,7 @@ def check_picks(nodes: Json, problems: Problems) -> None:
             if node.get("join") != _WAITS_FOR_ALL_EDGES and id_ not in taken.get(need, {id_}):
                 reason = f"no case of the switch '{need}' leads here, so it would never run"
                 hint = f"name '{id_}' in a `then` or `else` of '{need}'"
-                problems.add(("nodes", id_, "needs", index), reason, hint)
+                problems.add((*base, id_, "needs", index), reason, hint)
 
 
 def _named(value: Json, where: Path) -> Iterator[tuple[Path, str]]:

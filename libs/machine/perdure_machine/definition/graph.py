@@ -6,18 +6,22 @@ from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from perdure_machine.definition.problems import Problems
+from perdure_machine.payload import Path
 
 Needs = Mapping[str, tuple[str, ...]]
 """The needs of each node, by node id, in the document's order."""
 
 
-def check_graph(needs: Needs, problems: Problems) -> tuple[str, ...] | None:
-    """Return the ids so that needs come first, or None when something is wrong with the graph."""
+def check_graph(needs: Needs, base: Path, problems: Problems) -> tuple[str, ...] | None:
+    """Return the ids so that needs come first, or None when something is wrong with the graph.
+
+    The nodes stand at `base` in the document.
+    """
     sound = True
     for id_, needed in needs.items():
         for index, other in enumerate(needed):
             if other not in needs:
-                problems.add(("nodes", id_, "needs", index), f"there is no node '{other}'")
+                problems.add((*base, id_, "needs", index), f"there is no node '{other}'")
                 sound = False
     known = {id_: [n for n in needed if n in needs] for id_, needed in needs.items()}
     try:
@@ -25,7 +29,7 @@ def check_graph(needs: Needs, problems: Problems) -> tuple[str, ...] | None:
     except CycleError as error:
         cycle: list[str] = error.args[1]
         first = cycle[0]
-        problems.add(("nodes", first, "needs"), f"a cycle: {' -> '.join(cycle)}")
+        problems.add((*base, first, "needs"), f"a cycle: {' -> '.join(cycle)}")
         return None
     return order if sound else None
 

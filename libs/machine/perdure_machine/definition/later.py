@@ -14,11 +14,8 @@ KINDS = frozenset(
     {
         "signal",
         "approval",
-        "for_each",
-        "repeat",
         "run",
         "emit",
-        "group",
         "grpc",
         "cancel_run",
     }
@@ -38,6 +35,12 @@ HTTP = frozenset({"connection"})
 WAIT = frozenset({"until", "calendar", "zone"})
 FINISH = frozenset({"compensate"})
 EFFECTS = frozenset({"reconcile"})
+BLOCKS = {
+    "for_each": frozenset({"source"}),
+    "repeat": frozenset({"keep"}),
+    "group": frozenset[str](),
+}
+IN_BLOCKS = frozenset[str]().union(*BLOCKS.values())
 
 
 def without_later(document: dict[str, Json], problems: Problems) -> dict[str, Json]:
@@ -65,8 +68,22 @@ def _node(node: Json, path: Path, problems: Problems) -> Json:
         body = kept.get(kind)
         if isinstance(body, dict):
             kept[kind] = _without(body, later, (*path, kind), problems)
+    for kind, later in BLOCKS.items():
+        body = kept.get(kind)
+        if isinstance(body, dict):
+            kept[kind] = _block(
+                _without(body, later, (*path, kind), problems), path, kind, problems
+            )
     _effect(kept, path, problems)
     return kept
+
+
+def _block(body: dict[str, Json], path: Path, kind: str, problems: Problems) -> Json:
+    nodes = body.get("nodes")
+    if isinstance(nodes, dict):
+        inside = (*path, kind, "nodes")
+        body["nodes"] = {id_: _node(node, (*inside, id_), problems) for id_, node in nodes.items()}
+    return body
 
 
 def _effect(node: dict[str, Json], path: Path, problems: Problems) -> None:

@@ -134,7 +134,73 @@ class Finish:
     output: Template | None
 
 
-Kind = Task | Http | Wait | Transform | Switch | Fail | Finish
+@dataclass(frozen=True, slots=True)
+class Tolerance:
+    """How many items may fail: a number, or a percentage of all; and what more of them do."""
+
+    max: int = 0
+    max_percent: float | None = None
+    stop: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ForEach:
+    """A sub-graph for each item of a list, `concurrency` of them at once, `batch` items to one.
+
+    `alias` names the item besides `item`. `stop_when` is asked after each item that ended well.
+    """
+
+    name: ClassVar[str] = "for_each"
+    inline: ClassVar[bool] = False
+    items: Template
+    alias: str
+    concurrency: Template | None
+    batch: int
+    failures: Tolerance
+    stop_when: Expression | None
+
+
+@dataclass(frozen=True, slots=True)
+class Carried:
+    """A value that a loop hands from pass to pass: at first `init`, after a pass `next`."""
+
+    init: Template
+    next: Template
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """A sub-graph again and again: until a condition is true after a pass, or while one is before.
+
+    Between passes lie `every` seconds, or those of `backoff`. After `max` passes it fails, or is
+    done if `exhausted_is_done`.
+    """
+
+    name: ClassVar[str] = "repeat"
+    inline: ClassVar[bool] = False
+    until: Expression | None
+    while_: Expression | None
+    max: int
+    every: Template | None
+    backoff: RetryRule | None
+    exhausted_is_done: bool
+    carry: Mapping[str, Carried]
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A sub-graph as one unit."""
+
+    name: ClassVar[str] = "group"
+    inline: ClassVar[bool] = False
+
+
+Block = ForEach | Repeat | Group
+"""The kinds that hold a sub-graph."""
+
+BLOCKS = (ForEach, Repeat, Group)
+
+Kind = Task | Http | Wait | Transform | Switch | Fail | Finish | Block
 
 
 class JoinKind(StrEnum):
@@ -194,10 +260,12 @@ class Node:
     Of `retry` the first rule that matches counts, and an error that none matches is not retried;
     empty where the document says nothing, and then the lane's rule counts. `needs` are all edges to
     the node, those that a `then` draws among them; of `dependents`, `rescuers` are those that only
-    `on_failure` leads to. `survivors`: some node that descends from it may run after it failed.
+    `on_failure` leads to. `container` is the node whose sub-graph it stands in, empty for none.
+    `survivors`: some node that descends from it may run after it failed.
     """
 
     id: str
+    container: str
     kind: Kind
     needs: tuple[str, ...]
     dependents: tuple[str, ...]
@@ -212,6 +280,26 @@ class Node:
     priority: int
     on_failure: tuple[Handler, ...]
     prefetch: Prefetch
+
+
+@dataclass(frozen=True, slots=True)
+class Graph:
+    """The nodes at the top of a definition, or those of one of its nodes; `roots` need nothing.
+
+    `output` is None where the document has none; the output of a scope is then `leaf_output`, an
+    object of the leaves' outputs by node id. Either is rendered with `omit_absent`.
+    """
+
+    nodes: tuple[str, ...]
+    roots: tuple[str, ...]
+    output: Template | None
+    leaf_output: Template
+    start_prefetch: Prefetch
+
+    @property
+    def result(self) -> Template:
+        """What the output of a scope is rendered from."""
+        return self.output or self.leaf_output
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,17 +326,25 @@ class Problem:
 class Definition:
     """One version of a workflow, checked.
 
-    `output` is None where the document has none; the run's output is then `leaf_output`, an object
-    of the leaves' outputs by node id. Either is rendered with `omit_absent`. `roots` need nothing.
+    `nodes` are those of all its graphs, because an id stands once in a document; `graphs` are by
+    the id of the node that holds each, empty for the one at the top.
     """
 
     name: str
     nodes: Mapping[str, Node]
+    graphs: Mapping[str, Graph]
     input_schema: bytes | None
-    output: Template | None
     limits: Limits
     on_error: OnError
-    roots: tuple[str, ...]
-    leaf_output: Template
-    start_prefetch: Prefetch
     warnings: tuple[Problem, ...] = field(default=())
+
+    @property
+    def top(self) -> Graph:
+        """The graph of the nodes that stand in no other."""
+        return self.graphs[""]
+
+    def lifted(self, node: str, container: str) -> str:
+        """Return the node of the graph that `container` holds in which `node` stands, or itself."""
+        while self.nodes[node].container != container:
+            node = self.nodes[node].container
+        return node

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import TypedDict
 
+from perdure_machine.definition.building import GraphDraft, build_graph, leaf_output
 from perdure_machine.definition.compiling import template_at
 from perdure_machine.definition.document import read_document
 from perdure_machine.definition.draft import Draft, Drafter
-from perdure_machine.definition.edges import check_picks, edges, rescuers_of
-from perdure_machine.definition.graph import Needs, check_graph, dependents_of
+from perdure_machine.definition.edges import check_picks, edges
+from perdure_machine.definition.graph import check_graph
 from perdure_machine.definition.inputs import check_input_schema
 from perdure_machine.definition.later import without_later
 from perdure_machine.definition.model import (
     DEFAULT_MAX_STEPS,
     Definition,
-    JoinKind,
+    Graph,
     Limits,
     Node,
     OnError,
 )
-from perdure_machine.definition.prefetch import Prefetches
 from perdure_machine.definition.problems import Problems
-from perdure_machine.definition.reading import check_known, check_reads, check_roots
+from perdure_machine.definition.reading import Reading
 from perdure_machine.definition.schema import check_schema
-from perdure_machine.expressions import Read, Template, compile_template
+from perdure_machine.definition.sources import Source, sources_of
+from perdure_machine.expressions import Read, Template
 from perdure_machine.expressions.durations import parse_duration
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
-
-_NEED_ALL_WELL = (JoinKind.ALL, JoinKind.STRICT)
 
 
 def parse(document: bytes, *, known_lanes: frozenset[str]) -> Definition:
@@ -66,40 +66,45 @@ def _definition(
     members: Mapping[str, Json], nodes: Json, problems: Problems, known_lanes: frozenset[str]
 ) -> Definition:
     """Compile what fits, note what is wrong in the rest, and build once nothing is."""
-    needs = edges(members.get("nodes"), problems)
-    drafts = _drafts(members.get("nodes"), nodes, needs, problems, known_lanes)
-    order = check_graph(needs, problems)
-    check_picks(members.get("nodes"), problems)
-    check_reads(drafts, needs, order, problems)
-    output_reads: list[tuple[Path, Read]] = []
+    sources = sources_of(members.get("nodes"), nodes, problems)
+    containers = {id_: source.container for source in sources for id_ in source.nodes}
+    reading = Reading(containers, problems)
+    graphs = [_graph_draft(source, reading, problems, known_lanes) for source in sources]
     output = None
     if "output" in members:
-        output = template_at(members["output"], ("output",), problems, output_reads)
-        check_known(output_reads, needs, problems)
-        check_roots(output_reads, frozenset(), problems)
+        reads: list[tuple[Path, Read]] = []
+        output = template_at(members["output"], ("output",), problems, reads)
+        reading.check_output(reads, sources[0].nodes.keys())
     check_input_schema(members.get("input"), problems)
     limits = _limits(members.get("limits"), problems)
     problems.refuse()
-    return _built(members, drafts, order or (), output, limits, problems)
+    schema = members.get("input")
+    return Definition(
+        name=str(members["name"]),
+        **_built(graphs, output),
+        input_schema=None if schema is None else json.dumps(schema).encode(),
+        limits=limits,
+        on_error=OnError(str(members.get("on_error", OnError.STOP))),
+        warnings=tuple(problems.warnings),
+    )
 
 
-def _drafts(
-    nodes: Json,
-    as_written: Json,
-    needs: Needs,
-    problems: Problems,
-    known_lanes: frozenset[str],
-) -> dict[str, Draft]:
+def _graph_draft(
+    source: Source, reading: Reading, problems: Problems, known_lanes: frozenset[str]
+) -> GraphDraft:
+    needs = edges(source.nodes, source.path, problems)
     drafts: dict[str, Draft] = {}
-    for id_, node in nodes.items() if isinstance(nodes, dict) else ():
-        written = as_written.get(id_) if isinstance(as_written, dict) else None
-        if not isinstance(node, dict) or not isinstance(written, dict):
-            continue
-        drafter = Drafter(("nodes", id_), problems, known_lanes, needs[id_])
-        draft = drafter.draft(node, written)
-        if draft is not None:
-            drafts[id_] = draft
-    return drafts
+    for id_, node in source.nodes.items():
+        written = source.written.get(id_)
+        if isinstance(node, dict) and isinstance(written, dict):
+            drafter = Drafter(source, id_, problems, known_lanes, needs[id_])
+            draft = drafter.draft(node, written)
+            if draft is not None:
+                drafts[id_] = draft
+    order = check_graph(needs, source.path, problems)
+    check_picks(source.nodes, source.path, problems)
+    reading.check(source, drafts, needs, order)
+    return GraphDraft(source, drafts, order or ())
 
 
 def _limits(limits: Json, problems: Problems) -> Limits:
@@ -114,63 +119,21 @@ def _limits(limits: Json, problems: Problems) -> Limits:
     return Limits(steps if isinstance(steps, int) else DEFAULT_MAX_STEPS, seconds)
 
 
-def _built(
-    members: Mapping[str, Json],
-    drafts: Mapping[str, Draft],
-    order: tuple[str, ...],
-    output: Template | None,
-    limits: Limits,
-    problems: Problems,
-) -> Definition:
-    dependents = dependents_of({id_: draft.needs for id_, draft in drafts.items()})
-    rescuers = rescuers_of(members.get("nodes"))
-    survived = _survived(drafts, dependents, order)
-    leaves = [id_ for id_ in drafts if not dependents[id_]]
-    leaf_output = compile_template({id_: f'${{nodes["{id_}"].output}}' for id_ in leaves})
-    prefetches = Prefetches(drafts, dependents, rescuers, order, (output or leaf_output).reads)
-    schema = members.get("input")
-    return Definition(
-        name=str(members["name"]),
-        nodes=MappingProxyType(
-            {
-                id_: Node(
-                    id=id_,
-                    kind=draft.kind,
-                    needs=draft.needs,
-                    dependents=dependents[id_],
-                    rescuers=rescuers[id_],
-                    survivors=id_ in survived,
-                    join=draft.join,
-                    when=draft.when,
-                    result=draft.result,
-                    retry=draft.retry,
-                    timeout=draft.timeout,
-                    lane=draft.lane,
-                    priority=draft.priority,
-                    on_failure=draft.on_failure,
-                    prefetch=prefetches.after(id_),
-                )
-                for id_, draft in drafts.items()
-            }
-        ),
-        input_schema=None if schema is None else json.dumps(schema).encode(),
-        output=output,
-        limits=limits,
-        on_error=OnError(str(members.get("on_error", OnError.STOP))),
-        roots=tuple(id_ for id_, draft in drafts.items() if not draft.needs),
-        leaf_output=leaf_output,
-        start_prefetch=prefetches.at_start(),
-        warnings=tuple(problems.warnings),
-    )
+def _built(graphs: Sequence[GraphDraft], output: Template | None) -> _Built:
+    """Build every graph; what each reads at its end stands on the node that holds it."""
+    holders = {id_: draft for graph in graphs for id_, draft in graph.drafts.items()}
+    run_reads = (output or leaf_output(graphs[0])).reads
+    nodes: dict[str, Node] = {}
+    built: dict[str, Graph] = {}
+    for graph in graphs:
+        holder = holders.get(graph.source.container)
+        own = output if holder is None else holder.graph_output
+        last = {read for _, read in holder.inner_reads} if holder is not None else set[Read]()
+        last |= (own or leaf_output(graph)).reads
+        built[graph.source.container] = build_graph(graph, own, frozenset(last), run_reads, nodes)
+    return {"nodes": MappingProxyType(nodes), "graphs": MappingProxyType(built)}
 
 
-def _survived(
-    drafts: Mapping[str, Draft], dependents: Needs, order: tuple[str, ...]
-) -> frozenset[str]:
-    """Return the nodes from which one descends that may run although what it needs failed."""
-    found: set[str] = set()
-    for id_ in reversed(order):
-        for other in dependents[id_]:
-            if other in found or drafts[other].join.kind not in _NEED_ALL_WELL:
-                found.add(id_)
-    return frozenset(found)
+class _Built(TypedDict):
+    nodes: Mapping[str, Node]
+    graphs: Mapping[str, Graph]

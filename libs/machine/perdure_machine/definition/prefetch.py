@@ -17,7 +17,10 @@ _CONTENT = ("output", "error")
 
 
 class Prefetches:
-    """Computes the prefetch of each node from the drafts and the graph."""
+    """Computes the prefetch of each node of one graph.
+
+    `last_reads` are read once all its nodes have ended, `run_reads` when the run ends.
+    """
 
     def __init__(
         self,
@@ -25,12 +28,14 @@ class Prefetches:
         dependents: Needs,
         rescuers: Mapping[str, frozenset[str]],
         order: Iterable[str],
-        output_reads: frozenset[Read],
+        last_reads: frozenset[Read],
+        run_reads: frozenset[Read],
     ) -> None:
         self._drafts = drafts
         self._dependents = dependents
         self._rescuers = rescuers
-        self._output_reads = output_reads
+        self._last_reads = last_reads
+        self._run_reads = run_reads
         self._skippable = self._all_skippable(order)
 
     def at_start(self) -> Prefetch:
@@ -59,7 +64,7 @@ class Prefetches:
             outputs |= self._firsts(ended, own)
             reads |= own
         if self._may_be_last(ended, ending):
-            reads |= self._output_reads
+            reads |= self._last_reads
         named = {read.node for read in reads if read.node is not None}
         outputs |= {read.node for read in reads if read.node and read.part in _CONTENT}
         return Prefetch(
@@ -72,7 +77,7 @@ class Prefetches:
         draft = self._drafts[id_]
         yield from draft.reads_at_start()
         if isinstance(draft.kind, Finish) and draft.kind.output is None:
-            yield from self._output_reads
+            yield from self._run_reads
 
     def _firsts(self, id_: str, reads: Iterable[Read]) -> frozenset[str]:
         """Return the nodes of which one is `join.first`, if the reads are of that."""

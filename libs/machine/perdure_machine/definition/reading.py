@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from perdure_machine.definition.draft import Draft
 from perdure_machine.definition.flow import has_first
 from perdure_machine.definition.graph import Needs, reachable
 from perdure_machine.definition.problems import Problems
+from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read
-from perdure_machine.expressions.reads import ERROR, JOIN
+from perdure_machine.expressions.reads import CARRY, ERROR, INDEX, ITEM, ITEMS, JOIN, OUTPUT
 from perdure_machine.payload import Path
 
 ReadAt = tuple[Path, Read]
 
+_SEEN = "a node sees those that it needs, and what the nodes around it need"
+_GIVEN_INSIDE = {
+    "for_each": frozenset({ITEM, INDEX, ITEMS}),
+    "repeat": frozenset({INDEX, CARRY}),
+    "group": frozenset[str](),
+}
 _HINTS = {
+    ITEM: ("`item` is there inside of a `for_each` only", ""),
+    INDEX: ("`index` is there inside of a `for_each` or a `repeat` only", ""),
+    CARRY: ("`carry` is there inside of a `repeat` only", ""),
+    OUTPUT: ("`output` is there in `stop_when` only", "nodes.ID.output is the output of a need"),
     ERROR: ("`error` is there in `on_failure` only", "nodes.ID.error is the error of a need"),
     JOIN: (
         "`join` is there with `join: any` and a quorum only",
@@ -23,46 +34,82 @@ _HINTS = {
 }
 
 
-def check_reads(
-    drafts: Mapping[str, Draft], needs: Needs, order: Iterable[str] | None, problems: Problems
-) -> None:
-    """Note reads of nodes that do not exist or need not have ended, and of roots out of place."""
-    ended = _ended_before(drafts, needs, order or ())
-    for id_, draft in drafts.items():
-        check_known(draft.reads, needs, problems)
-        for path, read in draft.reads:
-            check_roots([(path, read)], _roots_at(path, draft), problems)
-        _check_ancestors(id_, draft, needs, problems)
-        _check_quorum(id_, draft, ended, problems)
+class Reading:
+    """Checks the reads of one document, graph by graph, an outer one before those in it.
 
+    `containers` has, for every node of the document, the node whose sub-graph it stands in.
+    """
 
-def check_known(reads: Iterable[ReadAt], needs: Needs, problems: Problems) -> None:
-    """Note reads of nodes that do not exist."""
-    for path, read in reads:
-        if read.node is not None and read.node not in needs:
-            problems.add(path, f"there is no node '{read.node}'")
+    def __init__(self, containers: Mapping[str, str], problems: Problems) -> None:
+        self._containers = containers
+        self._problems = problems
+        self._seen: dict[str, frozenset[str]] = {"": frozenset()}
+
+    def check(
+        self,
+        source: Source,
+        drafts: Mapping[str, Draft],
+        needs: Needs,
+        order: Iterable[str] | None,
+    ) -> None:
+        """Note reads of what is not there when it is read: nodes, and roots out of place."""
+        ended = _ended_before(drafts, needs, order or ())
+        around = self._seen.get(source.container, frozenset())
+        for id_, draft in drafts.items():
+            ancestors = reachable([id_], needs)
+            for path, read in draft.reads:
+                own = {id_} if draft.part(path) == "result" else set[str]()
+                self._check(path, read, around | ancestors | own, needs, id_)
+                allowed = source.roots | _own_roots(path, draft)
+                check_roots([(path, read)], allowed, self._problems)
+            _check_quorum(id_, draft, ended, self._problems)
+            self._seen[id_] = around | ancestors
+            self._check_inside(id_, draft, source.roots)
+
+    def check_output(self, reads: Iterable[ReadAt], nodes: Collection[str]) -> None:
+        """Note what the output of the whole cannot read, which is evaluated when `nodes` ended."""
+        for path, read in reads:
+            self._check(path, read, frozenset(nodes), {}, "")
+        check_roots(reads, frozenset(), self._problems)
+
+    def _check_inside(self, id_: str, draft: Draft, roots: frozenset[str]) -> None:
+        """Check what is evaluated in the node's own scopes: after all in them, or before any."""
+        inside = {node for node, container in self._containers.items() if container == id_}
+        for path, read in draft.inner_reads:
+            is_before = path[len(draft.path) :][-1:] == ("while",)
+            seen = self._seen[id_] if is_before else self._seen[id_] | inside
+            self._check(path, read, seen, {}, id_)
+            allowed = roots | _GIVEN_INSIDE[draft.kind.name]
+            allowed |= {OUTPUT} if path[-1] == "stop_when" else frozenset()
+            check_roots([(path, read)], allowed, self._problems)
+
+    def _check(self, path: Path, read: Read, seen: Collection[str], needs: Needs, id_: str) -> None:
+        """Note a read of a node that is not among those that are `seen` from where it stands."""
+        node = read.node
+        if node is None or node in seen:
+            return
+        if node not in self._containers:
+            self._problems.add(path, f"there is no node '{node}'")
+        elif node in needs:
+            reason = f"it reads node '{node}', which need not have ended before"
+            self._problems.add(path, reason, f"add '{node}' to the needs of '{id_}'")
+        else:
+            inside = self._containers[node]
+            where = f"which stands inside of '{inside}'" if inside else "which need not have ended"
+            self._problems.add(path, f"it reads node '{node}', {where}", _SEEN)
 
 
 def check_roots(reads: Iterable[ReadAt], allowed: frozenset[str], problems: Problems) -> None:
-    """Note reads of `error` and `join` where they are not `allowed`."""
+    """Note reads of roots that are there in some places only, where they are not `allowed`."""
     for path, read in reads:
         if read.root in _HINTS and read.root not in allowed:
             problems.add(path, *_HINTS[read.root])
 
 
-def _roots_at(path: Path, draft: Draft) -> frozenset[str]:
-    if path[2] == "on_failure":
-        return frozenset({ERROR, JOIN}) if has_first(draft.join) else frozenset({ERROR})
-    return frozenset({JOIN}) if has_first(draft.join) and path[2] != "join" else frozenset()
-
-
-def _check_ancestors(id_: str, draft: Draft, needs: Needs, problems: Problems) -> None:
-    ancestors = reachable([id_], needs)
-    for path, read in draft.reads:
-        is_own_result = read.node == id_ and path[2] == "result"
-        if read.node in needs and read.node not in ancestors and not is_own_result:
-            reason = f"it reads node '{read.node}', which need not have ended before"
-            problems.add(path, reason, f"add '{read.node}' to the needs of '{id_}'")
+def _own_roots(path: Path, draft: Draft) -> frozenset[str]:
+    part = draft.part(path)
+    first = {JOIN} if has_first(draft.join) and part != "join" else set[str]()
+    return frozenset(first | ({ERROR} if part == "on_failure" else set()))
 
 
 def _check_quorum(
@@ -70,7 +117,7 @@ def _check_quorum(
 ) -> None:
     """Note reads of nodes that need not have ended when the first need has: n never changes."""
     for path, read in draft.reads:
-        if path[2] == "join" and read.node is not None and id_ in ended and draft.needs:
+        if draft.part(path) == "join" and read.node is not None and id_ in ended and draft.needs:
             before = frozenset.intersection(*(ended[need] for need in draft.needs))
             if read.node not in before:
                 reason = f"'{read.node}' need not have ended when the first of the needs has"

@@ -51,11 +51,25 @@ _SECTIONS = (
     _Section("Cases of a switch", "case"),
     _Section("Kind `fail`", "fail"),
     _Section("Kind `finish`", "finish"),
+    _Section("Kind `for_each`", "for_each"),
+    _Section("Kind `repeat`", "repeat"),
+    _Section("Kind `group`", "group"),
     _Section("Joins", "join"),
     _Section("Failures that are handled", "handler"),
     _Section("Retry rules", "retry_rule"),
 )
-_KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish")
+_KINDS = (
+    "task",
+    "http",
+    "wait",
+    "transform",
+    "switch",
+    "fail",
+    "finish",
+    "for_each",
+    "repeat",
+    "group",
+)
 
 Schema = Mapping[str, Any]
 
@@ -128,6 +142,7 @@ _NAMES = {
     "positive_duration": "duration",
     "retry_rule": "rule",
     "node": "node",
+    "nodes": "nodes",
     "join": "join",
     "case": "case",
     "handler": "handler",
@@ -152,7 +167,7 @@ def _later() -> Iterator[str]:
 
 
 def _on_nodes() -> frozenset[str]:
-    return (later.NODE | later.TASK | later.WAIT | later.FINISH) - later.KINDS
+    return (later.NODE | later.TASK | later.WAIT | later.FINISH | later.IN_BLOCKS) - later.KINDS
 
 
 def _fenced(value: Any) -> str:

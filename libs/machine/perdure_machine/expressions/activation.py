@@ -6,7 +6,7 @@ from perdure_machine.expressions.branches import Branch
 from perdure_machine.expressions.compiler import Program
 from perdure_machine.expressions.costs import MAX_COST, cost
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
-from perdure_machine.expressions.reads import NODES, RUN, WHOLE_ROOTS, Read
+from perdure_machine.expressions.reads import ITEMS, NODES, RUN, WHOLE_ROOTS, Read
 from perdure_machine.expressions.scope import Scope
 from perdure_machine.expressions.values import MAX_BYTES, Json, decode
 from perdure_machine.payload import cut
@@ -87,6 +87,9 @@ def activation(program: Program, scope: Scope) -> dict[str, Json]:
             variables[root] = value
         elif isinstance(holder, dict) and part is not None:
             holder[part] = value
+    named = variables[ITEMS]
+    if isinstance(named, dict):
+        variables |= named  # as CEL knows them
     if MAX_BYTES - decoder.left > program.affordable:
         _check_cost(program, scope)
     return variables

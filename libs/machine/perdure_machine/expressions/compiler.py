@@ -5,16 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import lru_cache
 
 from cel_expr_python import cel  # type: ignore[import-untyped]
 from cel_expr_python.ext import ext_bindings, ext_encoders, ext_math, ext_optional, ext_strings  # type: ignore[import-untyped]
 
+from perdure_machine.expressions.aliases import Names, without_aliases
 from perdure_machine.expressions.branches import Branch, Top, branches
 from perdure_machine.expressions.costs import affordable
 from perdure_machine.expressions.errors import ExpressionInvalid
 from perdure_machine.expressions.loops import Place, looped_places
 from perdure_machine.expressions.reads import (
+    ITEMS,
     LATER_ROOTS,
     ROOTS,
     Read,
@@ -71,14 +73,17 @@ class Program:
     compiled: cel.Expression = field(repr=False, compare=False)
 
 
-def compile_program(source: str) -> Program:
-    """Compile CEL text; raises `ExpressionInvalid` with what is wrong and where."""
+def compile_program(source: str, names: Names = frozenset()) -> Program:
+    """Compile CEL text in which loops' items have `names`.
+
+    Raises `ExpressionInvalid` with what is wrong and where.
+    """
     if len(source) > MAX_SOURCE:
         raise ExpressionInvalid(
             f"it is {len(source)} characters long; at most {MAX_SOURCE} are allowed", source
         )
-    compiled = _compile(source)
-    tree = read_tree(compiled.serialize())
+    compiled = _compile(source, names)
+    tree = without_aliases(read_tree(compiled.serialize()), names)
     _refuse_zones(tree, source)
     size, depth = _measure(tree)
     if size > MAX_TREE:
@@ -102,10 +107,10 @@ def compile_program(source: str) -> Program:
     )
 
 
-@cache
-def environment() -> cel.Env:
-    """Return the one environment: the roots, without types, and the pinned function libraries."""
-    roots = dict.fromkeys(ROOTS, cel.Type.DYN)
+@lru_cache(maxsize=256)
+def environment(names: Names = frozenset()) -> cel.Env:
+    """Return the environment: roots and `names`, without types, and the function libraries."""
+    roots = dict.fromkeys((*(root for root in ROOTS if root != ITEMS), *names), cel.Type.DYN)
     libraries = [
         ext_strings.ExtStrings(),
         ext_math.ExtMath(),
@@ -116,11 +121,11 @@ def environment() -> cel.Env:
     return cel.NewEnv(variables=roots, extensions=libraries)
 
 
-def _compile(source: str) -> cel.Expression:
+def _compile(source: str, names: Names) -> cel.Expression:
     if "\0" in source:
         raise ExpressionInvalid("it holds a NUL character", source)
     try:
-        compiled = environment().compile(source)
+        compiled = environment(names).compile(source)
     except (RuntimeError, UnicodeError) as error:
         raise _problem(str(error), source) from error
     if compiled.return_type().name().startswith("optional_type"):

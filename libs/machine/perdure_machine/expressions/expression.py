@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from perdure_machine.expressions import coalesce
+from perdure_machine.expressions.aliases import Names
 from perdure_machine.expressions.compiler import Program, compile_program
 from perdure_machine.expressions.errors import ExpressionInvalid
 from perdure_machine.expressions.reads import Read
@@ -44,22 +45,22 @@ class Expression:
     plan: Plan = field(repr=False, compare=False)
 
 
-def compile_expression(source: str) -> Expression:
-    """Compile bare CEL; raises `ExpressionInvalid`."""
+def compile_expression(source: str, names: Names = frozenset()) -> Expression:
+    """Compile bare CEL in which loops' items have `names`; raises `ExpressionInvalid`."""
     source = source.strip()
     if not source:
         raise ExpressionInvalid("it is empty", source)
     parts = coalesce.arguments(source)
     if parts is not None:
-        return _choice(source, parts)
-    program = compile_program(coalesce.expand(source))
+        return _choice(source, parts, names)
+    program = compile_program(coalesce.expand(source), names)
     plan = Reference(program.plain) if program.plain else Computed(program)
     return Expression(source, program.reads, plan)
 
 
-def _choice(source: str, parts: tuple[str, ...]) -> Expression:
-    reads = tuple(_plain(part, source) for part in parts[:-1])
-    last = compile_expression(parts[-1])
+def _choice(source: str, parts: tuple[str, ...], names: Names) -> Expression:
+    reads = tuple(_plain(part, source, names) for part in parts[:-1])
+    last = compile_expression(parts[-1], names)
     if isinstance(last.plan, Reference):
         plan = Choice((*reads, last.plan.read), None)
     else:
@@ -67,8 +68,8 @@ def _choice(source: str, parts: tuple[str, ...]) -> Expression:
     return Expression(source, frozenset(reads) | last.reads, plan)
 
 
-def _plain(part: str, source: str) -> Read:
-    plain = compile_program(part).plain if part else None
+def _plain(part: str, source: str, names: Names) -> Read:
+    plain = compile_program(part, names).plain if part else None
     if plain is None:
         raise ExpressionInvalid(
             f"'{part}' is no plain path; only the last argument of coalesce may compute", source

@@ -18,13 +18,17 @@ from perdure_machine.expressions.wire import (
 from perdure_machine.payload import Path
 
 INPUT, NODES, RUN, JOIN, ERROR = "input", "nodes", "run", "join", "error"
-WHOLE_ROOTS = (INPUT, JOIN, ERROR)
-"""Roots that are one value each; where `join` and `error` may stand is checked at publish."""
+ITEM, INDEX, CARRY, ITEMS, OUTPUT = "item", "index", "carry", "items", "output"
+LOOP_ROOTS = (ITEM, INDEX, CARRY, ITEMS, OUTPUT)
+"""What a sub-graph gives to its nodes; `items` holds the items that the definition names."""
+
+WHOLE_ROOTS = (INPUT, JOIN, ERROR, *LOOP_ROOTS)
+"""Roots that are one value each; where most of them may stand is checked at publish."""
 
 ROOTS = (*WHOLE_ROOTS, NODES, RUN)
 NODE_PARTS = ("output", "status", "error")
 RUN_PARTS = ("id", "workflow", "version", "started_at", "org", "tags")
-LATER_ROOTS = ("item", "index", "carry", "signal")
+LATER_ROOTS = ("signal",)
 
 _INDEX = ("_[_]", "_[?_]")
 _OPTIONAL_SELECT = "_?._"

@@ -6,8 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perdure_machine.expressions.reads import ERROR, INPUT, JOIN, RUN, Read
-from perdure_machine.payload import cut
+from perdure_machine.expressions.reads import ERROR, INPUT, ITEMS, JOIN, LOOP_ROOTS, RUN, Read
+from perdure_machine.payload import cut, object_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +35,8 @@ class RunFacts:
 class Scope:
     """Everything that the expressions of one node may read; an empty `input` is an absent one.
 
-    `join` is what its join came to, `error` the error that it handles, as JSON.
+    `join` is what its join came to, `error` the error that it handles, as JSON; `loop` what the
+    sub-graphs around it give: `item`, `index`, `carry` and the items that have names.
     """
 
     input: bytes
@@ -43,11 +44,24 @@ class Scope:
     run: RunFacts
     join: bytes | None = None
     error: bytes | None = None
+    loop: Mapping[str, bytes] = field(default_factory=dict)
 
     def bytes_at(self, read: Read) -> bytes | None:
         """Return the JSON bytes that `read` names, as they came, or None if they are absent."""
+        if read.root in LOOP_ROOTS:
+            return self._of_loop(read)
         whole = self._part(read)
         return cut(whole, read.path) if whole is not None else None
+
+    def _of_loop(self, read: Read) -> bytes | None:
+        if read.root != ITEMS:
+            name, path = read.root, read.path
+        elif read.path:
+            name, path = str(read.path[0]), read.path[1:]
+        else:
+            return object_bytes(self.loop)
+        whole = self.loop.get(name)
+        return cut(whole, path) if whole is not None else None
 
     def _part(self, read: Read) -> bytes | None:
         if read.root == INPUT:

@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from perdure_machine.expressions.aliases import Names
 from perdure_machine.expressions.errors import ExpressionInvalid
 from perdure_machine.expressions.expression import Expression, compile_expression
 from perdure_machine.expressions.reads import Read
@@ -69,11 +70,14 @@ class Template:
         return self.part.data if isinstance(self.part, Literal) else None
 
 
-def parse_template(value: Json, report: Report) -> Template:
-    """Compile `value`; each expression that cannot be compiled is given to `report`."""
-    reads: set[Read] = set()
-    part = _part(value, (), reads, report)
-    return Template(frozenset(reads), part, _dump(value).decode())
+def parse_template(value: Json, report: Report, names: Names = frozenset()) -> Template:
+    """Compile `value`, in which loops' items have `names`.
+
+    Each expression that cannot be compiled is given to `report`.
+    """
+    parser = _Parser(report, names)
+    part = parser.part(value, ())
+    return Template(frozenset(parser.reads), part, _dump(value).decode())
 
 
 def compile_template(value: Json) -> Template:
@@ -85,18 +89,51 @@ def compile_template(value: Json) -> Template:
     return parse_template(value, refuse)
 
 
-def _part(value: Json, path: Path, reads: set[Read], report: Report) -> Part:
-    match value:
-        case dict():
-            entries = [(_dump(k), _part(v, (*path, k), reads, report)) for k, v in value.items()]
-            return _folded(Members(tuple(entries)), [part for _, part in entries])
-        case list():
-            parts = [_part(v, (*path, i), reads, report) for i, v in enumerate(value)]
-            return _folded(Items(tuple(parts)), parts)
-        case str():
-            return _text(value, path, reads, report)
-        case _:
-            return Literal(_dump(value))
+class _Parser:
+    """One parsing; gathers what the expressions read."""
+
+    def __init__(self, report: Report, names: Names) -> None:
+        self.reads: set[Read] = set()
+        self._report = report
+        self._names = names
+
+    def part(self, value: Json, path: Path) -> Part:
+        match value:
+            case dict():
+                entries = [(_dump(k), self.part(v, (*path, k))) for k, v in value.items()]
+                return _folded(Members(tuple(entries)), [part for _, part in entries])
+            case list():
+                parts = [self.part(v, (*path, i)) for i, v in enumerate(value)]
+                return _folded(Items(tuple(parts)), parts)
+            case str():
+                return self._text(value, path)
+            case _:
+                return Literal(_dump(value))
+
+    def _text(self, value: str, path: Path) -> Part:
+        try:
+            split = split_text(value)
+        except ExpressionInvalid as problem:
+            self._report(path, problem)
+            return Literal(b"null")
+        pieces = [self._piece(piece, path) for piece in split]
+        expressions = [piece for piece in pieces if isinstance(piece, Expression)]
+        self.reads.update(*(expression.reads for expression in expressions))
+        if not expressions:
+            literal = b"".join(piece for piece in pieces if isinstance(piece, bytes))
+            return Literal(b'"%b"' % literal)
+        if len(pieces) == 1:
+            return Splice(expressions[0])
+        return Text(tuple(pieces))
+
+    def _piece(self, piece: str | Embedded, path: Path) -> bytes | Expression:
+        if isinstance(piece, str):
+            return _dump(piece)[1:-1]
+        try:
+            return compile_expression(piece.source, self._names)
+        except ExpressionInvalid as problem:
+            self._report(path, problem)
+            return b""
 
 
 def _folded(container: Members | Items, parts: list[Part]) -> Part:
@@ -109,32 +146,6 @@ def _folded(container: Members | Items, parts: list[Part]) -> Part:
     names = [name for name, _ in container.entries]
     pairs = zip(names, texts, strict=True)
     return Literal(b"{%b}" % b",".join(name + b":" + text for name, text in pairs))
-
-
-def _text(value: str, path: Path, reads: set[Read], report: Report) -> Part:
-    try:
-        split = split_text(value)
-    except ExpressionInvalid as problem:
-        report(path, problem)
-        return Literal(b"null")
-    pieces = [_piece(piece, path, report) for piece in split]
-    expressions = [piece for piece in pieces if isinstance(piece, Expression)]
-    reads.update(*(expression.reads for expression in expressions))
-    if not expressions:
-        return Literal(b'"%b"' % b"".join(piece for piece in pieces if isinstance(piece, bytes)))
-    if len(pieces) == 1:
-        return Splice(expressions[0])
-    return Text(tuple(pieces))
-
-
-def _piece(piece: str | Embedded, path: Path, report: Report) -> bytes | Expression:
-    if isinstance(piece, str):
-        return _dump(piece)[1:-1]
-    try:
-        return compile_expression(piece.source)
-    except ExpressionInvalid as problem:
-        report(path, problem)
-        return b""
 
 
 def _dump(value: Json) -> bytes:

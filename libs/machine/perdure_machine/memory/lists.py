@@ -8,7 +8,9 @@ from uuid import UUID
 
 from perdure_machine.lanes import Lane
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
+from perdure_machine.places import inner_scopes
 from perdure_machine.states import INTERNAL_TIMERS, RunStatus, StepStatus, TimerKind
+from perdure_machine.view import StepState
 
 GRACE = 30.0
 """Seconds beyond its lane's lease for which an expired lease is still a way forward (R10)."""
@@ -141,12 +143,23 @@ def _missing(row: RunRow, step: StepRow, lanes: Mapping[str, Lane], now: float) 
             return "running under a lease that ended long ago"
         case StepStatus.BACKING_OFF if not _has_timer(row, state.step, TimerKind.RETRY):
             return "backing off without a retry timer"
-        case StepStatus.WAITING if not _has_timer(row, state.step, TimerKind.WAIT):
-            return "waiting without a timer"
+        case StepStatus.WAITING if not _waits(row, state):
+            return "waiting for nothing that will come"
         case StepStatus.PARKED:
             return "parked for a cause that does not stand"
         case _:
             return None
+
+
+def _waits(row: RunRow, step: StepState) -> bool:
+    """Tell whether a waiting step has a timer of its own, or something unfinished inside."""
+    kinds = (TimerKind.WAIT, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE)
+    if any(_has_timer(row, step.step, kind) for kind in kinds) or _has_internal_event(row):
+        return True
+    inside = inner_scopes(step.scope, step.node)
+    return any(
+        row.steps[number].state.scope.startswith(inside) for number in row.unfinished(running=True)
+    )
 
 
 def _ended_long_ago(step: StepRow, lanes: Mapping[str, Lane], now: float) -> bool:

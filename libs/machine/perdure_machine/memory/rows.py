@@ -7,8 +7,9 @@ from uuid import UUID
 
 from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
+from perdure_machine.places import Place
 from perdure_machine.states import ENDED, StepStatus
-from perdure_machine.view import EffectState, RunState, StepState
+from perdure_machine.view import BlockState, EffectState, RunState, ScopeState, StepState
 
 
 @dataclass(slots=True)
@@ -90,6 +91,8 @@ class RunRow:
     attempts: list[AttemptRow] = field(default_factory=list)
     effects: dict[str, EffectRow] = field(default_factory=dict)
     timers: dict[int, TimerRow] = field(default_factory=dict)
+    scopes: dict[Place, ScopeState] = field(default_factory=dict)
+    blocks: dict[int, BlockState] = field(default_factory=dict)
     outbox: set[int] = field(default_factory=set)
     history: list[HistoryRow] = field(default_factory=list)
 

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
+from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
+from perdure_machine.places import TOP, inner_scopes
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import AttemptState, StepState, TimerState, View
 
@@ -17,7 +19,9 @@ def view_of(row: RunRow, now: float) -> View:
         View(
             run=replace(row.state, output=None),
             steps={number: _step(step, now) for number, step in row.steps.items()},
-            known_nodes=frozenset(row.definition.nodes),
+            known_places=frozenset({TOP, *row.scopes}),
+            scopes=dict(row.scopes),
+            blocks=dict(row.blocks),
             attempts=tuple(attempts_of(row)),
             effects={
                 key: replace(effect.state, age=now - effect.begun_at)
@@ -29,13 +33,25 @@ def view_of(row: RunRow, now: float) -> View:
 
 
 def with_unfinished(view: View) -> View:
-    """Return the view with the steps to end once its run is closed."""
+    """Return the view with the steps to end once its run is closed, or a whole in it stops."""
     unfinished = [
         number
         for number, step in sorted(view.steps.items())
         if step.status not in ENDED and step.status is not StepStatus.RUNNING
     ]
-    return replace(view, unfinished=tuple(unfinished[: MAX_ENDED_AT_ONCE + 1]))
+    return replace(
+        view,
+        unfinished=tuple(unfinished[: MAX_ENDED_AT_ONCE + 1]),
+        open_inside=dict(_open_inside(view)),
+    )
+
+
+def _open_inside(view: View) -> Iterator[tuple[str, tuple[int, ...]]]:
+    open_ = [step for step in view.steps.values() if step.status not in ENDED]
+    for number in view.blocks:
+        prefix = inner_scopes(view.steps[number].scope, view.steps[number].node)
+        inside = sorted(step.step for step in open_ if step.scope.startswith(prefix))
+        yield prefix, tuple(inside[: MAX_STOPPED_AT_ONCE + 1])
 
 
 def attempts_of(row: RunRow) -> Iterator[AttemptState]:

@@ -38,6 +38,8 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         _write_step(row, change.put, now)
     for put in changes.effects:
         _write_effect(row, put, now)
+    row.scopes |= {scope.place: scope for scope in changes.scopes}
+    row.blocks |= {block.step: block for block in changes.blocks}
     row.history += [HistoryRow(line, now) for line in changes.history]
     row.outbox.difference_update(changes.dequeue)
     row.outbox.update(step.step for step in changes.enqueue)
@@ -61,9 +63,7 @@ def _check_step(row: RunRow, change: StepChange, now: float) -> None:
     number, before, expired = change.put.step.step, change.before, change.put.expired
     found = row.steps.get(number)
     if before is None:
-        one_activation = all(
-            other.state.node != change.put.step.node for other in row.steps.values()
-        )
+        one_activation = all(other.state.at != change.put.step.at for other in row.steps.values())
         if found is not None or not one_activation:
             raise GuardFailed(f"step {number}")
         return

@@ -19,10 +19,12 @@ from perdure_machine.events import (
     Report,
     Succeeded,
 )
+from perdure_machine.places import At
 from perdure_machine.states import ENDED, StepStatus, TimerKind
 from perdure_machine.view import EffectState, RunState, StepState, TimerState, View, Wanted
 
 from perdure_store.apply.batch import RunEvents
+from perdure_store.apply.load_scopes import Blocks, load_blocks, load_open_inside, with_scopes
 from perdure_store.apply.rows import (
     attempt_state,
     effect_state,
@@ -71,6 +73,7 @@ async def load_views(
         for run_id, run in runs.items()
     }
     views = await _with_inputs(connection, views, named, definitions)
+    views = await with_scopes(connection, views)
     return await _with_attempts(connection, views, batch)
 
 
@@ -82,11 +85,14 @@ class More:
     steps: tuple[StepState, ...]
     effects: tuple[EffectState, ...]
     input: bytes | None
+    blocks: Blocks
+    open_inside: Mapping[str, tuple[StepState, ...]]
 
     def added_to(self, view: View) -> View:
-        """Return `view` with this; a step that the batch changed already only gains payloads."""
+        """Return `view` with this; a row that the batch changed already only gains payloads."""
         steps = dict(view.steps)
-        for step in self.steps:
+        inside = (step for found in self.open_inside.values() for step in found)
+        for step in (*self.steps, *self.blocks.owners, *inside):
             steps[step.step] = _with_payloads(steps.get(step.step, step), step)
         unfinished = view.unfinished
         if self.wanted.unfinished:
@@ -100,6 +106,15 @@ class More:
             known_nodes=view.known_nodes | self.wanted.nodes,
             effects={**{effect.key: effect for effect in self.effects}, **view.effects},
             unfinished=unfinished,
+            scopes={**self.blocks.scopes, **view.scopes},
+            blocks={**self.blocks.blocks, **view.blocks},
+            open_inside={
+                **view.open_inside,
+                **{
+                    prefix: tuple(one.step for one in found)
+                    for prefix, found in self.open_inside.items()
+                },
+            },
         )
 
 
@@ -109,9 +124,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
     effects: tuple[EffectState, ...] = ()
     payload = None
     if wanted.nodes:
-        rows += await connection.fetch(
-            sql("apply.load_nodes"), run.run_id, sorted(wanted.nodes), sorted(wanted.outputs)
-        )
+        rows += await _fetch_nodes(connection, run, wanted)
     if wanted.steps:
         named = [_Named(step, with_input=True, with_near=False) for step in sorted(wanted.steps)]
         found = await _fetch_named(connection, [(run, one) for one in named])
@@ -123,7 +136,28 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
     if wanted.input:
         (row,) = await connection.fetch(sql("apply.load_inputs"), [run.run_id])
         payload = row["input"]
-    return More(wanted, tuple(map(step_state, rows)), effects, payload)
+    return More(
+        wanted,
+        tuple(map(step_state, rows)),
+        effects,
+        payload,
+        await load_blocks(connection, run, wanted),
+        {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
+    )
+
+
+async def _fetch_nodes(
+    connection: Connection, run: RunState, wanted: Wanted
+) -> list[asyncpg.Record]:
+    nodes = sorted(wanted.nodes)
+    return await connection.fetch(
+        sql("apply.load_nodes"),
+        run.run_id,
+        [at.scope for at in nodes],
+        [at.generation for at in nodes],
+        [at.node for at in nodes],
+        [at in wanted.outputs for at in nodes],
+    )
 
 
 def _effects(rows: Iterable[asyncpg.Record]) -> Iterator[EffectState]:
@@ -151,7 +185,8 @@ def _named_steps(events: RunEvents, timers: Mapping[int, TimerState]) -> Iterato
                 timer = timers.get(timer_id)
                 if timer is not None and timer.step is not None:
                     near = timer.kind is TimerKind.WAIT
-                    yield _Named(timer.step, with_input=False, with_near=near)
+                    more = timer.kind is TimerKind.FAN_OUT
+                    yield _Named(timer.step, with_input=more, with_near=near)
             case _:
                 pass
 
@@ -206,12 +241,20 @@ def _view(
 ) -> View:
     steps = {row["step"]: step_state(row) for row in rows}
     effects = {effect.key: effect for effect in _effects(rows)}
-    known: frozenset[str] = frozenset()
+    known: set[At] = set()
     for one in named:
         if one.with_near and one.step in steps:
-            prefetch = definition.nodes[steps[one.step].node].prefetch
-            known |= prefetch.steps | prefetch.outputs
-    return View(run, steps, known, effects=effects, timers=timers)
+            known |= set(_near(definition, steps[one.step]))
+    return View(run, steps, frozenset(known), effects=effects, timers=timers)
+
+
+def _near(definition: Definition, step: StepState) -> Iterator[At]:
+    """Return the nodes around a step of which it was looked whether they have one: in its scope."""
+    nodes = definition.nodes
+    prefetch = nodes[step.node].prefetch
+    for id_ in prefetch.steps | prefetch.outputs:
+        if nodes[id_].container == nodes[step.node].container:
+            yield At(*step.place, id_)
 
 
 async def _with_inputs(

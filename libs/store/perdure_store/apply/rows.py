@@ -8,16 +8,20 @@ import asyncpg
 from perdure_machine.node_error import decode_error, encode_error
 from perdure_machine.states import (
     AttemptOutcome,
+    BlockEnd,
     EffectStatus,
     RunStatus,
+    ScopeStatus,
     StepStatus,
     TimerKind,
 )
 from perdure_machine.view import (
     AttemptState,
+    BlockState,
     EffectState,
     NodeError,
     RunState,
+    ScopeState,
     StepState,
     TimerState,
 )
@@ -37,6 +41,8 @@ def run_state(row: asyncpg.Record) -> RunState:
         priority=row["priority"],
         next_step=row["next_step"],
         ended_nodes=row["ended_nodes"],
+        inner_ended=row["inner_ended"],
+        scope_generation=row["scope_generation"],
         next_seq=row["next_seq"],
         input=None,
         output=None,
@@ -99,6 +105,37 @@ def attempt_state(row: asyncpg.Record) -> AttemptState:
         row["lease_id"],
         AttemptOutcome(row["outcome"]),
         row["next_step"],
+    )
+
+
+def scope_state(row: asyncpg.Record) -> ScopeState:
+    """Return a scope; its output is not among what was loaded."""
+    return ScopeState(
+        scope=row["scope"],
+        generation=row["generation"],
+        owner=row["owner"],
+        index=row["index"],
+        status=ScopeStatus(row["status"]),
+        ended_nodes=row["ended_nodes"],
+        item=row["item"],
+        carry=row["carry"],
+        error=_error(row["error"]),
+    )
+
+
+def block_state(row: asyncpg.Record) -> BlockState:
+    """Return the counters of a step that holds a sub-graph."""
+    return BlockState(
+        step=row["step"],
+        generation=row["generation"],
+        total=row["total"],
+        limit=row["at_once"],
+        made=row["made"],
+        begun=row["begun"],
+        ended=row["ended"],
+        failed=row["failed"],
+        ending=BlockEnd(row["ending"]) if row["ending"] is not None else None,
+        error=_error(row["error"]),
     )
 
 

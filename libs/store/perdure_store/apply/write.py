@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from itertools import chain
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 from perdure_machine.actions import PutEffect
@@ -15,6 +14,8 @@ from perdure_machine.view import StepState
 from perdure_runtime.errors import Aborted, Reason
 
 from perdure_store.apply.rows import error_bytes
+from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.write_scopes import write_scopes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
@@ -30,6 +31,75 @@ class GuardFailed(Aborted):
         )
 
 
+_WRITE = Statement(
+    sql("apply.write"),
+    [
+        RowSet.of(
+            "new_runs",
+            "run_id uuid, org text, workflow_id bigint, workflow text, workflow_version integer,"
+            "status text, revision bigint, generation integer, priority smallint,"
+            "next_step integer, ended_nodes integer, inner_ended integer, next_seq integer,"
+            "input bytea, output bytea, error bytea, start_key text, tags bytea, traceparent text,"
+            "ended boolean, age float8",
+        ),
+        RowSet.of("new_tags", "run_id uuid, org text, key text, value text"),
+        RowSet.of(
+            "changed_runs",
+            "run_id uuid, before bigint, status text, revision bigint, generation integer,"
+            "scope_generation integer, next_step integer, ended_nodes integer, inner_ended integer,"
+            "next_seq integer, output bytea, error bytea, ended boolean",
+        ),
+        RowSet.of("closed_keys", "org text, start_key text, run_id uuid"),
+        RowSet.of(
+            "new_steps",
+            "run_id uuid, step integer, org text, scope text, generation integer, node text,"
+            "kind text, status text, lane text, owner text, priority smallint, fence integer,"
+            "lease_id uuid, lease_for float8, try_for float8, worker text, failures integer,"
+            "losses integer, effect_prefix text, input bytea, output bytea, error bytea,"
+            "traceparent text, ended boolean, taken text, ended_rank integer, stopping boolean",
+        ),
+        RowSet.of(
+            "changed_steps",
+            "run_id uuid, step integer, before text, before_fence integer, before_lease uuid,"
+            "status text, fence integer, lease_id uuid, worker text, lease_for float8,"
+            "try_for float8, failures integer, losses integer, output bytea, error bytea,"
+            "ended boolean, timed_out boolean, taken text, ended_rank integer, stopping boolean",
+        ),
+        RowSet.of(
+            "new_attempts",
+            "run_id uuid, step integer, fence integer, lease_id uuid, worker text, outcome text,"
+            "error bytea, next_step integer",
+        ),
+        RowSet.of(
+            "new_effects",
+            "run_id uuid, key text, org text, step integer, kind text, status text,"
+            "fence integer, calls integer",
+        ),
+        RowSet.of(
+            "changed_effects", "run_id uuid, key text, status text, fence integer, calls integer"
+        ),
+        RowSet.of(
+            "new_history",
+            "run_id uuid, seq integer, kind text, step integer, fence integer, details bytea",
+        ),
+        RowSet.of("dequeued", "run_id uuid, step integer"),
+        RowSet.of(
+            "enqueued",
+            "org text, run_id uuid, step integer, lane text, owner text, slot smallint,"
+            "priority smallint, traceparent text",
+        ),
+        RowSet.of("dropped_timers", "timer_id bigint"),
+        RowSet.of("dropped_step_timers", "run_id uuid, step integer"),
+        RowSet.of(
+            "new_timers",
+            "org text, run_id uuid, step integer, kind text, internal boolean,"
+            "generation integer, after float8, details bytea",
+        ),
+    ],
+    {"retention": "float8"},
+)
+
+
 async def write_changes(
     connection: Connection, changes: Sequence[Changes], *, retention: float
 ) -> int:
@@ -37,36 +107,42 @@ async def write_changes(
 
     `retention` is how long a start key outlives its run, in seconds. Raises `GuardFailed`.
     """
-    new = [c for c in changes if c.before is None]
-    known = [c for c in changes if c.before is not None]
-    created = list(_step_changes(changes, new=True))
-    updated = list(_step_changes(changes, new=False))
-    effects = [(c, put) for c in changes for put in c.effects]
-    arguments = chain(
-        _columns(20, map(_new_run, new)),
-        _columns(4, _tags(new)),
-        _columns(11, map(_changed_run, known)),
-        [retention],
-        _columns(3, _closed_keys(changes)),
-        _columns(27, (_new_step(c, s) for c, s in created)),
-        _columns(20, (_changed_step(c, s) for c, s in updated)),
-        _columns(8, _attempts(changes)),
-        _columns(8, (_new_effect(c, put) for c, put in effects if put.created)),
-        _columns(5, (_changed_effect(c, put) for c, put in effects if not put.created)),
-        _columns(6, _history(changes)),
-        _columns(2, ((c.run.run.run_id, step) for c in changes for step in c.dequeue)),
-        _columns(8, _outbox(changes)),
-        _columns(1, ((timer,) for c in changes for timer in c.drop_timers)),
-        _columns(2, ((c.run.run.run_id, step) for c in changes for step in c.drop_step_timers)),
-        _columns(8, _timers(changes)),
+    await write_scopes(connection, changes)
+    row = await connection.fetchrow(
+        _WRITE.text, *_WRITE.arguments(_rows(changes), retention=retention)
     )
-    row = await connection.fetchrow(sql("apply.write"), *arguments)
     assert row is not None
-    _check("runs", len(known), row["runs"])
-    _check("steps", len(updated), row["steps"])
-    _check("effects", sum(not put.created for _, put in effects), row["effects"])
+    _check("runs", sum(c.before is not None for c in changes), row["runs"])
+    _check("steps", sum(s.before is not None for c in changes for s in c.steps), row["steps"])
+    _check("effects", sum(not put.created for c in changes for put in c.effects), row["effects"])
     _check("timers", sum(len(c.drop_timers) for c in changes), row["timers"])
     return int(row["now_ms"])
+
+
+def _rows(changes: Sequence[Changes]) -> Mapping[str, Iterable[Row]]:
+    """Return what each row set of the statement holds."""
+    new = [c for c in changes if c.before is None]
+    steps = [(c, s) for c in changes for s in c.steps]
+    effects = [(c, put) for c in changes for put in c.effects]
+    return {
+        "new_runs": map(_new_run, new),
+        "new_tags": _tags(new),
+        "changed_runs": (_changed_run(c) for c in changes if c.before is not None),
+        "closed_keys": _closed_keys(changes),
+        "new_steps": (_new_step(c, s) for c, s in steps if s.before is None),
+        "changed_steps": (_changed_step(c, s) for c, s in steps if s.before is not None),
+        "new_attempts": _attempts(changes),
+        "new_effects": (_new_effect(c, put) for c, put in effects if put.created),
+        "changed_effects": (_changed_effect(c, put) for c, put in effects if not put.created),
+        "new_history": _history(changes),
+        "dequeued": ((c.run.run.run_id, step) for c in changes for step in c.dequeue),
+        "enqueued": _outbox(changes),
+        "dropped_timers": ((timer,) for c in changes for timer in c.drop_timers),
+        "dropped_step_timers": (
+            (c.run.run.run_id, step) for c in changes for step in c.drop_step_timers
+        ),
+        "new_timers": _timers(changes),
+    }
 
 
 def _check(guard: str, expected: int, found: int) -> None:
@@ -74,50 +150,41 @@ def _check(guard: str, expected: int, found: int) -> None:
         raise GuardFailed(guard, expected, found)
 
 
-def _columns(width: int, rows: Iterable[tuple[object, ...]]) -> Sequence[Sequence[object]]:
-    """Turn rows into columns, one array each; `width` of them also where there are no rows."""
-    columns = list(zip(*rows, strict=True))
-    return columns or [()] * width
-
-
-def _step_changes(changes: Iterable[Changes], *, new: bool) -> Iterable[tuple[Changes, StepChange]]:
-    return ((c, s) for c in changes for s in c.steps if (s.before is None) == new)
-
-
-def _new_run(changes: Changes) -> tuple[object, ...]:
+def _new_run(changes: Changes) -> Row:
     run, put = changes.run.run, changes.run
     return (
         run.run_id, run.org, run.workflow_id, run.workflow, run.workflow_version, run.status,
-        run.revision, run.generation, run.priority, run.next_step, run.ended_nodes, run.next_seq,
-        run.input, run.output, error_bytes(run.error), run.start_key,
+        run.revision, run.generation, run.priority, run.next_step, run.ended_nodes,
+        run.inner_ended, run.next_seq, run.input, run.output, error_bytes(run.error), run.start_key,
         json.dumps(dict(run.tags)).encode(), run.traceparent, put.ended, put.age,
     )  # fmt: skip
 
 
-def _changed_run(changes: Changes) -> tuple[object, ...]:
+def _changed_run(changes: Changes) -> Row:
     run, before = changes.run.run, changes.before
     assert before is not None
     return (
-        run.run_id, before.run.revision, run.status, run.revision, run.generation, run.next_step,
-        run.ended_nodes, run.next_seq, run.output, error_bytes(run.error), changes.run.ended,
+        run.run_id, before.run.revision, run.status, run.revision, run.generation,
+        run.scope_generation, run.next_step, run.ended_nodes, run.inner_ended, run.next_seq,
+        run.output, error_bytes(run.error), changes.run.ended,
     )  # fmt: skip
 
 
-def _tags(new: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
+def _tags(new: Iterable[Changes]) -> Iterable[Row]:
     for changes in new:
         run = changes.run.run
         for key, value in run.tags.items():
             yield run.run_id, run.org, key, value
 
 
-def _closed_keys(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
+def _closed_keys(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         run = one.run.run
         if one.run.ended and run.start_key is not None:
             yield run.org, run.start_key, run.run_id
 
 
-def _new_step(changes: Changes, change: StepChange) -> tuple[object, ...]:
+def _new_step(changes: Changes, change: StepChange) -> Row:
     run, put, step = changes.run.run, change.put, change.put.step
     running = put.lease_for is not None
     return (
@@ -130,7 +197,7 @@ def _new_step(changes: Changes, change: StepChange) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _changed_step(changes: Changes, change: StepChange) -> tuple[object, ...]:
+def _changed_step(changes: Changes, change: StepChange) -> Row:
     put, step, before = change.put, change.put.step, change.before
     assert before is not None
     timed_out = put.expired.timed_out if put.expired is not None else None
@@ -146,7 +213,7 @@ def _taken(step: StepState) -> str | None:
     return None if step.taken is None else " ".join(step.taken)
 
 
-def _attempts(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
+def _attempts(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         for a in one.attempts:
             yield (
@@ -155,7 +222,7 @@ def _attempts(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
             )  # fmt: skip
 
 
-def _new_effect(changes: Changes, put: PutEffect) -> tuple[object, ...]:
+def _new_effect(changes: Changes, put: PutEffect) -> Row:
     run, effect = changes.run.run, put.effect
     return (
         run.run_id, effect.key, run.org, effect.step, effect.kind, effect.status, effect.fence,
@@ -163,19 +230,19 @@ def _new_effect(changes: Changes, put: PutEffect) -> tuple[object, ...]:
     )  # fmt: skip
 
 
-def _changed_effect(changes: Changes, put: PutEffect) -> tuple[object, ...]:
+def _changed_effect(changes: Changes, put: PutEffect) -> Row:
     effect = put.effect
     return (changes.run.run.run_id, effect.key, effect.status, effect.fence, effect.calls)
 
 
-def _history(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
+def _history(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         for line in one.history:
             details = _encode(line.details) if line.details else None
             yield one.run.run.run_id, line.seq, line.kind, line.step, line.fence, details
 
 
-def _outbox(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
+def _outbox(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         run = one.run.run
         for step in one.enqueue:
@@ -186,7 +253,7 @@ def _outbox(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
             )  # fmt: skip
 
 
-def _timers(changes: Iterable[Changes]) -> Iterable[tuple[object, ...]]:
+def _timers(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         run = one.run.run
         for timer in one.set_timers:

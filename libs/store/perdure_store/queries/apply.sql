@@ -4,13 +4,13 @@
 -- name: lock_free_runs
 -- Locks the runs nobody else holds, in id order, and returns them as they are under the lock.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-       ended_nodes, next_seq, error, start_key, tags, traceparent
+       ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
 -- Locks the runs in id order, waiting for whoever holds them.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-       ended_nodes, next_seq, error, start_key, tags, traceparent
+       ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -50,12 +50,14 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
   LEFT JOIN effects AS e ON w.named AND e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'
 
 -- name: load_nodes
--- Loads the steps of some nodes of a run's top scope, some with their outputs: what a decision asked for in addition.
+-- Loads the steps of some nodes, some with their outputs: what a decision asked for in addition.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
        losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, NULL::bytea AS input,
-       CASE WHEN node = ANY ($3::text[]) THEN output END AS output,
+       CASE WHEN n.with_output THEN output END AS output,
        extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left
-  FROM steps WHERE run_id = $1 AND scope = '' AND generation = 0 AND node = ANY ($2::text[])
+  FROM unnest($2::text[], $3::integer[], $4::text[], $5::boolean[]) AS n (scope, generation, node, with_output)
+  JOIN steps USING (scope, generation, node)
+ WHERE run_id = $1
 
 -- name: load_unfinished
 -- Loads the next steps of a closed run that are neither ended nor running.
@@ -90,41 +92,34 @@ WITH clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), run_insert AS (
     INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority,
-                      next_step, ended_nodes, next_seq, input, output, error, start_key, tags, traceparent,
+                      next_step, ended_nodes, inner_ended, next_seq, input, output, error, start_key, tags, traceparent,
                       created_at, ended_at, age_at)
     SELECT u.run_id, u.org, u.workflow_id, u.workflow, u.workflow_version, u.status::run_status, u.revision,
-           u.generation, u.priority, u.next_step, u.ended_nodes, u.next_seq, u.input, u.output, u.error, u.start_key,
-           u.tags, u.traceparent, clock.now, CASE WHEN u.ended THEN clock.now END,
+           u.generation, u.priority, u.next_step, u.ended_nodes, u.inner_ended, u.next_seq, u.input, u.output,
+           u.error, u.start_key, u.tags, u.traceparent, clock.now, CASE WHEN u.ended THEN clock.now END,
            clock.now + u.age * interval '1 s'
-      FROM clock, unnest(
-          $1::uuid[], $2::text[], $3::bigint[], $4::text[], $5::integer[], $6::text[], $7::bigint[], $8::integer[],
-          $9::smallint[], $10::integer[], $11::integer[], $12::integer[], $13::bytea[], $14::bytea[], $15::bytea[],
-          $16::text[], $17::bytea[], $18::text[], $19::boolean[], $20::float8[]
-      ) AS u (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-              ended_nodes, next_seq, input, output, error, start_key, tags, traceparent, ended, age)
+      FROM clock, :new_runs
 ), tag_insert AS (
     INSERT INTO run_tags (run_id, org, key, value)
-    SELECT * FROM unnest($21::uuid[], $22::text[], $23::text[], $24::text[])
+    SELECT u.run_id, u.org, u.key, u.value FROM :new_tags
 ), run_update AS (
     UPDATE runs AS r
        SET status = u.status::run_status, revision = u.revision, generation = u.generation, next_step = u.next_step,
-           ended_nodes = u.ended_nodes, next_seq = u.next_seq,
+           ended_nodes = u.ended_nodes, inner_ended = u.inner_ended, scope_generation = u.scope_generation,
+           next_seq = u.next_seq,
            output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end sets it, and no event loads it
            error = u.error,
            ended_at = CASE WHEN u.ended THEN clock.now ELSE r.ended_at END
-      FROM clock, unnest(
-          $25::uuid[], $26::bigint[], $27::text[], $28::bigint[], $29::integer[], $30::integer[], $31::integer[],
-          $32::integer[], $33::bytea[], $34::bytea[], $35::boolean[]
-      ) AS u (run_id, before, status, revision, generation, next_step, ended_nodes, next_seq, output, error, ended)
+      FROM clock, :changed_runs
      WHERE r.run_id = u.run_id AND r.revision = u.before
     RETURNING r.run_id
 ), key_lock AS MATERIALIZED ( -- in key order, as starts claim them (R14)
     SELECT k.org, k.start_key
-      FROM unnest($37::text[], $38::text[], $39::uuid[]) AS u (org, start_key, run_id)
+      FROM :closed_keys
       JOIN start_keys AS k ON k.org = u.org AND k.start_key = u.start_key AND k.run_id = u.run_id
      ORDER BY k.org COLLATE "C", k.start_key COLLATE "C" FOR UPDATE OF k
 ), key_close AS (
-    UPDATE start_keys AS k SET expires_at = clock.now + $36::float8 * interval '1 s'
+    UPDATE start_keys AS k SET expires_at = clock.now + :retention * interval '1 s'
       FROM clock, key_lock AS l
      WHERE k.org = l.org AND k.start_key = l.start_key
 ), step_insert AS (
@@ -137,14 +132,7 @@ WITH clock AS MATERIALIZED (
            u.error, u.traceparent, string_to_array(u.taken, ' '), u.ended_rank, u.stopping, clock.now,
            CASE WHEN u.fence > 0 THEN clock.now END,
            CASE WHEN u.ended THEN clock.now END
-      FROM clock, unnest(
-          $40::uuid[], $41::integer[], $42::text[], $43::text[], $44::integer[], $45::text[], $46::text[], $47::text[],
-          $48::text[], $49::text[], $50::smallint[], $51::integer[], $52::uuid[], $53::float8[], $54::float8[],
-          $55::text[], $56::integer[], $57::integer[], $58::text[], $59::bytea[], $60::bytea[], $61::bytea[],
-          $62::text[], $63::boolean[], $64::text[], $65::integer[], $66::boolean[]
-      ) AS u (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id,
-              lease_for, try_for, worker, failures, losses, effect_prefix, input, output, error, traceparent, ended,
-              taken, ended_rank, stopping)
+      FROM clock, :new_steps
 ), step_update AS (
     UPDATE steps AS s
        SET status = u.status::step_status, fence = u.fence, lease_id = u.lease_id, worker = u.worker,
@@ -158,12 +146,7 @@ WITH clock AS MATERIALIZED (
            taken = string_to_array(u.taken, ' '), ended_rank = u.ended_rank, stopping = u.stopping,
            started_at = CASE WHEN u.fence > s.fence THEN clock.now ELSE s.started_at END,
            ended_at = CASE WHEN u.ended THEN clock.now ELSE s.ended_at END
-      FROM clock, unnest(
-          $67::uuid[], $68::integer[], $69::text[], $70::integer[], $71::uuid[], $72::text[], $73::integer[],
-          $74::uuid[], $75::text[], $76::float8[], $77::float8[], $78::integer[], $79::integer[], $80::bytea[],
-          $81::bytea[], $82::boolean[], $83::boolean[], $84::text[], $85::integer[], $86::boolean[]
-      ) AS u (run_id, step, before, before_fence, before_lease, status, fence, lease_id, worker, lease_for, try_for,
-              failures, losses, output, error, ended, timed_out, taken, ended_rank, stopping)
+      FROM clock, :changed_steps
      WHERE s.run_id = u.run_id AND s.step = u.step
        AND s.status = u.before::step_status AND s.fence = u.before_fence
        AND s.lease_id IS NOT DISTINCT FROM u.before_lease
@@ -175,59 +158,45 @@ WITH clock AS MATERIALIZED (
     INSERT INTO attempts (run_id, step, fence, lease_id, worker, outcome, error, next_step, started_at, ended_at)
     SELECT u.run_id, u.step, u.fence, u.lease_id, u.worker, u.outcome, u.error, u.next_step,
            coalesce(s.started_at, clock.now), clock.now
-      FROM clock, unnest(
-          $87::uuid[], $88::integer[], $89::integer[], $90::uuid[], $91::text[], $92::text[], $93::bytea[],
-          $94::integer[]
-      ) AS u (run_id, step, fence, lease_id, worker, outcome, error, next_step)
+      FROM clock, :new_attempts
       LEFT JOIN steps AS s ON s.run_id = u.run_id AND s.step = u.step AND s.fence = u.fence
 ), effect_insert AS (
     INSERT INTO effects (run_id, key, org, step, kind, status, fence, calls, begun_at, settled_at)
     SELECT u.run_id, u.key, u.org, u.step, u.kind, u.status::effect_status, u.fence, u.calls, clock.now,
            CASE WHEN u.status = 'settled' THEN clock.now END
-      FROM clock, unnest(
-          $95::uuid[], $96::text[], $97::text[], $98::integer[], $99::text[], $100::text[], $101::integer[],
-          $102::integer[]
-      ) AS u (run_id, key, org, step, kind, status, fence, calls)
+      FROM clock, :new_effects
 ), effect_update AS (
     UPDATE effects AS e
        SET status = u.status::effect_status, fence = u.fence, calls = u.calls,
            settled_at = CASE WHEN u.status = 'settled' THEN coalesce(e.settled_at, clock.now) END
-      FROM clock, unnest($103::uuid[], $104::text[], $105::text[], $106::integer[], $107::integer[])
-           AS u (run_id, key, status, fence, calls)
+      FROM clock, :changed_effects
      WHERE e.run_id = u.run_id AND e.key = u.key
     RETURNING e.run_id
 ), history_insert AS (
     INSERT INTO history (run_id, seq, at, kind, step, fence, details)
     SELECT u.run_id, u.seq, clock.now, u.kind, u.step, u.fence, u.details
-      FROM clock, unnest($108::uuid[], $109::integer[], $110::text[], $111::integer[], $112::integer[], $113::bytea[])
-           AS u (run_id, seq, kind, step, fence, details)
+      FROM clock, :new_history
 ), outbox_delete AS (
-    DELETE FROM outbox AS o USING unnest($114::uuid[], $115::integer[]) AS u (run_id, step)
+    DELETE FROM outbox AS o USING :dequeued
      WHERE o.run_id = u.run_id AND o.step = u.step
 ), outbox_insert AS (
     INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, traceparent, created_at)
     SELECT u.org, u.run_id, u.step, u.lane, u.owner, u.slot, u.priority, u.traceparent, clock.now
-      FROM clock, unnest(
-          $116::text[], $117::uuid[], $118::integer[], $119::text[], $120::text[], $121::smallint[], $122::smallint[],
-          $123::text[]
-      ) AS u (org, run_id, step, lane, owner, slot, priority, traceparent)
+      FROM clock, :enqueued
     ON CONFLICT ON CONSTRAINT outbox_one_per_step DO UPDATE SET state = 'ready', sent_at = NULL, entry_id = NULL
 ), timer_delete AS (
-    DELETE FROM timers AS t USING clock, unnest($124::bigint[]) AS u (timer_id)
+    DELETE FROM timers AS t USING clock, :dropped_timers
      WHERE t.timer_id = u.timer_id AND t.due_at <= clock.now
     RETURNING t.timer_id
 ), step_timer_delete AS (
-    DELETE FROM timers AS t USING unnest($125::uuid[], $126::integer[]) AS u (run_id, step)
+    DELETE FROM timers AS t USING :dropped_step_timers
      WHERE t.run_id = u.run_id AND t.step = u.step
-       AND t.timer_id <> ALL ($124) -- deleted and counted above
+       AND t.timer_id <> ALL (:dropped_timers.timer_id) -- deleted and counted above
 ), timer_insert AS (
     INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)
     SELECT u.org, u.run_id, u.step, u.kind, u.internal, u.generation, clock.now + u.after * interval '1 s',
            clock.now + u.after * interval '1 s', u.details
-      FROM clock, unnest(
-          $127::text[], $128::uuid[], $129::integer[], $130::text[], $131::boolean[], $132::integer[], $133::float8[],
-          $134::bytea[]
-      ) AS u (org, run_id, step, kind, internal, generation, after, details)
+      FROM clock, :new_timers
 )
 SELECT (SELECT count(*) FROM run_update) AS runs, (SELECT count(*) FROM step_update) AS steps,
        (SELECT count(*) FROM effect_update) AS effects, (SELECT count(*) FROM timer_delete) AS timers,

@@ -73,12 +73,12 @@ class Driver:
         return answer
 
     async def step(self, run_id: UUID, node: str) -> StepState:
-        """Return the step of a node."""
-        return {step.node: step for step in await self.engine.steps(run_id)}[node]
+        """Return the newest step of a node; one in a scope is named like `batch[0].charge`."""
+        return {path_of(step): step for step in await self.engine.steps(run_id)}[node]
 
     async def statuses(self, run_id: UUID) -> dict[str, str]:
-        """Return the status of every node that has a step."""
-        return {step.node: str(step.status) for step in await self.engine.steps(run_id)}
+        """Return the status of every node that has a step, by its path."""
+        return {path_of(step): str(step.status) for step in await self.engine.steps(run_id)}
 
     async def kinds(self, run_id: UUID) -> list[str]:
         """Return the kinds of the history's lines."""
@@ -150,6 +150,11 @@ class Driver:
                 return
             await self.engine.advance(max(0.0, min(waits)) + 0.001)
         raise AssertionError("the runs go on for ever")
+
+
+def path_of(step: StepState) -> str:
+    """Return where a step stands: its node, after the scope that this is in."""
+    return f"{step.scope}.{step.node}" if step.scope else step.node
 
 
 def success(
