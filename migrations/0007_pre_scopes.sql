@@ -116,8 +116,10 @@ SELECT s.run_id, s.owner FROM scopes AS s WHERE s.status = 'running';
 CREATE VIEW standing_causes AS
 SELECT s.run_id, s.step FROM steps AS s WHERE false;
 
+-- OFFSET 0 keeps a look for a way forward a look by index for each step, whatever the tables are like (F111).
 -- R10: unfinished steps, scopes and runs that have no durable way forward. Empty in a healthy engine.
-CREATE OR REPLACE VIEW no_way_forward AS
+DROP VIEW no_way_forward;
+CREATE VIEW no_way_forward AS
 SELECT s.org, s.run_id, s.step, s.status::text AS status,
        CASE WHEN o.state IS NULL THEN 'queued without an outbox row' ELSE 'blocked for a cause that does not stand' END
            AS missing
@@ -137,12 +139,12 @@ UNION ALL
 SELECT s.org, s.run_id, s.step, s.status::text, 'waiting for nothing that will come'
   FROM steps AS s JOIN runs AS r USING (run_id)
  WHERE s.status = 'waiting' AND r.status = 'running'
-   AND NOT EXISTS (SELECT FROM ways_of_waiting AS w WHERE w.run_id = s.run_id AND w.step = s.step)
+   AND NOT EXISTS (SELECT FROM ways_of_waiting AS w WHERE w.run_id = s.run_id AND w.step = s.step OFFSET 0)
 UNION ALL
 SELECT s.org, s.run_id, s.step, s.status::text, 'parked for a cause that does not stand'
   FROM steps AS s JOIN runs AS r USING (run_id)
  WHERE s.status = 'parked' AND r.status = 'running'
-   AND NOT EXISTS (SELECT FROM standing_causes AS c WHERE c.run_id = s.run_id AND c.step = s.step)
+   AND NOT EXISTS (SELECT FROM standing_causes AS c WHERE c.run_id = s.run_id AND c.step = s.step OFFSET 0)
 UNION ALL
 SELECT o.org, o.run_id, o.step, o.status::text, 'waiting for a scope in which nothing moves'
   FROM scopes AS c
@@ -166,4 +168,4 @@ SELECT r.org, r.run_id, NULL, r.status::text, 'running with no unfinished step a
    )
    AND NOT EXISTS (SELECT FROM timers AS t WHERE t.run_id = r.run_id AND t.internal);
 
-GRANT SELECT ON ways_of_waiting, standing_causes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper;
+GRANT SELECT ON ways_of_waiting, standing_causes, no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper;

@@ -381,6 +381,23 @@ CREATE INDEX timers_soonest ON timers (internal, next_try);
 
 -- ---- Views
 
+CREATE VIEW ways_of_waiting AS
+ SELECT t.run_id,
+    t.step
+   FROM timers t
+  WHERE t.kind = ANY (ARRAY['wait'::text, 'fan_out'::text, 'stop_inside'::text])
+UNION ALL
+ SELECT s.run_id,
+    s.owner AS step
+   FROM scopes s
+  WHERE s.status = 'running'::scope_status;
+
+CREATE VIEW standing_causes AS
+ SELECT run_id,
+    step
+   FROM steps s
+  WHERE false;
+
 CREATE VIEW no_way_forward AS
  SELECT s.org,
     s.run_id,
@@ -425,7 +442,8 @@ UNION ALL
      JOIN runs r USING (run_id)
   WHERE s.status = 'waiting'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
            FROM ways_of_waiting w
-          WHERE w.run_id = s.run_id AND w.step = s.step))
+          WHERE w.run_id = s.run_id AND w.step = s.step
+         OFFSET 0))
 UNION ALL
  SELECT s.org,
     s.run_id,
@@ -436,7 +454,8 @@ UNION ALL
      JOIN runs r USING (run_id)
   WHERE s.status = 'parked'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
            FROM standing_causes c
-          WHERE c.run_id = s.run_id AND c.step = s.step))
+          WHERE c.run_id = s.run_id AND c.step = s.step
+         OFFSET 0))
 UNION ALL
  SELECT o.org,
     o.run_id,
@@ -464,23 +483,6 @@ UNION ALL
           WHERE s.run_id = r.run_id AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
            FROM timers t
           WHERE t.run_id = r.run_id AND t.internal));
-
-CREATE VIEW ways_of_waiting AS
- SELECT t.run_id,
-    t.step
-   FROM timers t
-  WHERE t.kind = ANY (ARRAY['wait'::text, 'fan_out'::text, 'stop_inside'::text])
-UNION ALL
- SELECT s.run_id,
-    s.owner AS step
-   FROM scopes s
-  WHERE s.status = 'running'::scope_status;
-
-CREATE VIEW standing_causes AS
- SELECT run_id,
-    step
-   FROM steps s
-  WHERE false;
 
 -- ---- Triggers
 
@@ -520,13 +522,13 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON outbox TO perdure_coordinator;
 GRANT SELECT ON outbox TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT DELETE, INSERT, SELECT, UPDATE ON timers TO perdure_coordinator;
 GRANT SELECT ON timers TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON scopes TO perdure_coordinator;
 GRANT SELECT ON scopes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON blocks TO perdure_coordinator;
 GRANT SELECT ON blocks TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON ways_of_waiting TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON standing_causes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;

@@ -12,7 +12,16 @@ from perdure_store.transaction import write
 from perdure_testkit.database import ROLES, Database
 
 WRITE = declare("tests.schema_write")
-PARTITIONED = {"runs", "run_tags", "steps", "attempts", "effects", "history"}
+PARTITIONED = {
+    "runs",
+    "run_tags",
+    "steps",
+    "attempts",
+    "effects",
+    "history",
+    "scopes",
+    "blocks",
+}
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 PUBLISH = """
 INSERT INTO workflows (org, name, version, digest, document)

@@ -12,13 +12,15 @@ from typing import Any
 
 import asyncpg
 import pytest
+from perdure_store.apply.write import WRITE
+from perdure_store.apply.write_scopes import WRITE_SCOPES
 from perdure_store.sql import sql
 from perdure_testkit.database import Database
 
 RUNS = 10_000
 
 LARGE = re.compile(
-    r"(runs|run_tags|steps|attempts|effects|history|outbox|timers|start_keys)(_\d{6})?"
+    r"(runs|run_tags|steps|scopes|blocks|attempts|effects|history|outbox|timers|start_keys)(_\d{6})?"
 )
 
 FILL = f"""
@@ -40,6 +42,11 @@ INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, created_at)
 SELECT org, run_id, 4, 'io', 'shared', 1, 0, now() FROM runs;
 INSERT INTO timers (org, run_id, step, kind, due_at, next_try)
 SELECT org, run_id, 3, 'wait', now() + interval '1 h', now() + interval '1 h' FROM runs;
+INSERT INTO scopes (run_id, scope, generation, owner, index, status)
+SELECT run_id, 'c[' || number || ']', 0, 3, number, 'pending'
+  FROM runs, generate_series(0, 3) AS number;
+INSERT INTO blocks (run_id, step, generation, total, at_once)
+SELECT run_id, 3, 0, 4, 4 FROM runs;
 INSERT INTO history (run_id, seq, at, kind)
 SELECT run_id, seq, now(), 'line' FROM runs, generate_series(1, 3) AS seq;
 INSERT INTO start_keys (org, start_key, run_id, digest, created_at, expires_at)
@@ -69,6 +76,11 @@ BY_ROLE = {
         "apply.load_timers",
         "apply.load_inputs",
         "apply.write",
+        "scopes.write",
+        "scopes.load_scopes",
+        "scopes.load_blocks",
+        "scopes.load_owners",
+        "scopes.load_open_inside",
         "leases.renew",
         "starts.claim_keys",
         "starts.holders",
@@ -84,6 +96,9 @@ BY_ROLE = {
         "sweeps.drop_start_keys",
     ],
 }
+
+STATEMENTS = {"apply.write": WRITE, "scopes.write": WRITE_SCOPES}
+"""Queries whose arguments are rows."""
 
 NO_RUN = "'00000000-0000-0000-0000-000000000000'"
 
@@ -101,7 +116,7 @@ async def explain(
     connection: asyncpg.Connection, name: str, arguments: str = "", options: str = ""
 ) -> dict[str, Any]:
     """Return the generic plan of a query; `arguments` are SQL, by default nulls."""
-    text = sql(name)
+    text = STATEMENTS[name].text if name in STATEMENTS else sql(name)
     count = max(int(place) for place in re.findall(r"\$(\d+)", text))
     await connection.execute("SET plan_cache_mode = force_generic_plan")
     await connection.execute(f"PREPARE explained AS {text}")

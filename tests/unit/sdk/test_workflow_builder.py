@@ -51,6 +51,78 @@ construct(
     ),
 )
 construct(
+    "for_each",
+    """
+    name: batches
+    nodes:
+      a:
+        for_each:
+          in: "${input.orders}"
+          as: order
+          concurrency: 10
+          batch: 2
+          failures: {max: 3, then: finish}
+          stop_when: output.b == 1
+          output: "${nodes.b.output}"
+          nodes: {b: {task: {handler: ship, input: ["${order}", "${index}", "${item}"]}}}
+        retry: {max: 2}
+    """,
+    wf.Workflow(
+        "batches",
+        {
+            A: wf.ForEach(
+                wf.INPUT["orders"],
+                {B: wf.Task("ship", [wf.cel("order"), wf.INDEX, wf.ITEM])},
+                as_="order",
+                concurrency=10,
+                batch=2,
+                failures=wf.Failures(max=3, then="finish"),
+                stop_when=wf.cel("output.b == 1"),
+                output=B.output,
+                retry=wf.Retry(max=2),
+            )
+        },
+    ),
+)
+construct(
+    "repeat",
+    """
+    name: loops
+    nodes:
+      a:
+        repeat:
+          until: carry.n >= 3
+          max: 5
+          backoff: {base: 1s, factor: 3, cap: 1m}
+          on_exhausted: done
+          carry: {n: {init: 0, next: "${carry.n + 1}"}}
+          nodes: {b: {task: {handler: look}}}
+      c: {repeat: {while: "index < 3", every: 10s, nodes: {d: {task: {handler: look}}}}}
+    """,
+    wf.Workflow(
+        "loops",
+        {
+            A: wf.Repeat(
+                {B: wf.Task("look")},
+                until=wf.CARRY["n"] >= 3,
+                max=5,
+                backoff=wf.Backoff(base="1s", factor=3, cap="1m"),
+                on_exhausted="done",
+                carry={"n": wf.Carry(0, wf.CARRY["n"] + 1)},
+            ),
+            C: wf.Repeat({D: wf.Task("look")}, while_=wf.INDEX < 3, every="10s"),
+        },
+    ),
+)
+construct(
+    "group",
+    """
+    name: units
+    nodes: {a: {group: {output: "${nodes.b.output}", nodes: {b: {task: {handler: look}}}}}}
+    """,
+    wf.Workflow("units", {A: wf.Group({B: wf.Task("look")}, output=B.output)}),
+)
+construct(
     "task",
     """
     name: tasks
@@ -306,6 +378,10 @@ PARTS: dict[str, tuple[type[Part], ...]] = {
     "handler": (wf.CatchThen, wf.CatchOutput, wf.FailAs),
     "retry_rule": (wf.Retry,),
 }
+INSIDE: dict[tuple[str, str], type[Part]] = {
+    ("for_each", "failures"): wf.Failures,
+    ("repeat", "backoff"): wf.Backoff,
+}
 
 
 def names(*parts: type[Part]) -> set[str]:
@@ -320,6 +396,9 @@ def test_the_builder_has_every_member_of_the_language_and_no_other() -> None:
     for name, kind in KINDS.items():
         own = names(kind) - names(wf.Kind)
         assert kind.BODY or own == set(SCHEMA["$defs"][name]["properties"]), name
+    for (kind_name, member), part in INSIDE.items():
+        described = SCHEMA["$defs"][kind_name]["properties"][member]["properties"]
+        assert names(part) == set(described), member
     for name, parts in PARTS.items():
         assert names(*parts) == set(SCHEMA["$defs"][name]["properties"]), name
 

@@ -21,10 +21,14 @@
 line takes `module:hello` where it takes a file.
 """
 
+from perdure.workflow.blocks import Backoff, Carry, Failures, ForEach, Group, Repeat
 from perdure.workflow.document import Limits, Workflow
 from perdure.workflow.expressions import (
+    CARRY,
     ERROR,
+    INDEX,
     INPUT,
+    ITEM,
     JOIN_FIRST,
     RUN,
     Expr,
@@ -46,11 +50,16 @@ from perdure.workflow.options import (
 from perdure.workflow.parts import UNSET, Duration, Node
 
 __all__ = [
+    "CARRY",
     "ERROR",
+    "INDEX",
     "INPUT",
+    "ITEM",
     "JOIN_FIRST",
     "RUN",
     "UNSET",
+    "Backoff",
+    "Carry",
     "Case",
     "CatchOutput",
     "CatchThen",
@@ -60,13 +69,17 @@ __all__ = [
     "Fail",
     "FailAs",
     "Failure",
+    "Failures",
     "Finish",
+    "ForEach",
+    "Group",
     "Http",
     "Kind",
     "Limits",
     "Node",
     "OnFailure",
     "Quorum",
+    "Repeat",
     "Retry",
     "Switch",
     "Task",

@@ -136,6 +136,15 @@ INPUT = Expr("input")
 RUN = Expr("run")
 """The run itself: `id`, `workflow`, `version`, `started_at`, `org`, `tags`."""
 
+ITEM = Expr("item")
+"""The item, inside of a `ForEach`."""
+
+INDEX = Expr("index")
+"""The place of the item, or the number of the pass, from 0; inside of a loop."""
+
+CARRY = Expr("carry")
+"""What passes hand on, inside of a `Repeat`."""
+
 ERROR = Expr("error")
 """The error that `on_failure` handles: `class`, `code`, `message`, `details`, `node`."""
 

@@ -31,7 +31,7 @@ class GuardFailed(Aborted):
         )
 
 
-_WRITE = Statement(
+WRITE = Statement(
     sql("apply.write"),
     [
         RowSet.of(
@@ -109,7 +109,7 @@ async def write_changes(
     """
     await write_scopes(connection, changes)
     row = await connection.fetchrow(
-        _WRITE.text, *_WRITE.arguments(_rows(changes), retention=retention)
+        WRITE.text, *WRITE.arguments(_rows(changes), retention=retention)
     )
     assert row is not None
     _check("runs", sum(c.before is not None for c in changes), row["runs"])

@@ -11,7 +11,7 @@ from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
-_WRITE = Statement(
+WRITE_SCOPES = Statement(
     sql("scopes.write"),
     [
         RowSet.of(
@@ -32,7 +32,7 @@ async def write_scopes(connection: Connection, changes: Sequence[Changes]) -> No
     """Write what changed of scopes; the run's own row guards them, which is locked (R1)."""
     if any(one.scopes or one.blocks for one in changes):
         rows = {"scopes": _scopes(changes), "blocks": _blocks(changes)}
-        await connection.execute(_WRITE.text, *_WRITE.arguments(rows))
+        await connection.execute(WRITE_SCOPES.text, *WRITE_SCOPES.arguments(rows))
 
 
 def _scopes(changes: Iterable[Changes]) -> Iterable[Row]:
