@@ -27,6 +27,7 @@ AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "te
 BLOCKS = ("for_each", "repeat", "group")
 KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish", *BLOCKS)
 INSIDE = {id_: {"task": {"handler": "h"}} for id_ in ("charge", "look", "page", "load")}
+LEFT = {"left": {"init": 2, "next": "${carry.left - 1}"}}
 LEAST: dict[str, dict[str, Any]] = {
     "task": {"handler": "h"},
     "http": {"url": "u"},
@@ -34,7 +35,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "fail": {"code": "c"},
     "finish": {},
     "for_each": {"in": "${input.l}", "nodes": INSIDE},
-    "repeat": {"until": "true", "nodes": INSIDE},
+    "repeat": {"until": "true", "carry": LEFT, "nodes": INSIDE},
     "group": {"nodes": INSIDE},
 }
 PLACES = ("node", *LEAST, "case", "handler", "retry_rule")
@@ -101,8 +102,16 @@ GIVEN: dict[str, Any] = {
     "language": "en",
     "urgent": True,
     "votes": 2,
+    "l": [1, 2],
+    "orders": [{"id": 1}, {"id": 2}],
+    "rows": [1, 2, 3],
+    "pages": 2,
+    "speed": 3,
 }
-ANSWER = {"id": 7, "score": 60, "tags": ["a"], "status": 200, "headers": {}, "body": {"id": 8}}
+ANSWER = {
+    **{"id": 7, "score": 60, "tags": ["a"], "status": 200, "headers": {}, "body": {"id": 8}},
+    **{"found": True, "state": "ready", "done": True, "next": None},
+}
 FAILS = frozenset({"fail", "fail.code", "fail.message", "fail.output"})
 
 
