@@ -109,8 +109,16 @@ GIVEN: dict[str, Any] = {
     "speed": 3,
 }
 ANSWER = {
-    **{"id": 7, "score": 60, "tags": ["a"], "status": 200, "headers": {}, "body": {"id": 8}},
-    **{"found": True, "state": "ready", "done": True, "next": None},
+    "id": 7,
+    "score": 60,
+    "tags": ["a"],
+    "status": 200,
+    "headers": {},
+    "body": {"id": 8},
+    "found": True,
+    "state": "ready",
+    "done": True,
+    "next": None,
 }
 FAILS = frozenset({"fail", "fail.code", "fail.message", "fail.output"})
 
