@@ -19,6 +19,8 @@ _DETAILS: Mapping[str, Sequence[str]] = {
     "http": ("method", "url"),
     "wait": ("duration",),
     "fail": ("code",),
+    "for_each": ("in",),
+    "repeat": ("until", "while"),
 }
 """What is told of a kind, by its members."""
 
