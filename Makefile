@@ -7,6 +7,9 @@ PYTHON ?=
 HELM ?= .perdure/tools/helm
 # Parallel test processes; two cores are fullest with three, since tests wait for servers.
 TEST_WORKERS ?= 3
+SEEDS ?= 1000
+FROM ?= 0
+JOBS ?= 1
 
 BIN := .venv/bin
 UV := .perdure/uv/bin/uv
@@ -93,12 +96,15 @@ proto-breaking: setup ## Compare the protos with those of the newest tag.
 
 # ---- test
 
-.PHONY: test test-all bench ci
+.PHONY: test test-all simulate bench ci
 test: setup $(HELM) ## Run the tests, without those marked long.
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not long" $(ARGS)
 
 test-all: setup $(HELM) ## Run all tests.
 	@$(BIN)/pytest -n $(TEST_WORKERS) $(ARGS)
+
+simulate: setup ## Simulate SEEDS seeds from seed FROM on in JOBS processes; print the first that breaks a law.
+	@$(BIN)/python -m perdure_testkit.simulation --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) $(ARGS)
 
 bench: setup ## Print chained and dispatched steps a second.
 	@$(BIN)/python -m tests.bench.bench $(ARGS)

@@ -1,0 +1,59 @@
+"""Clients: start runs, repeat themselves under one key, cancel."""
+
+from __future__ import annotations
+
+from functools import partial
+from uuid import UUID
+
+from perdure_machine.events import CancelRun
+from perdure_machine.memory import StartAnswer
+from perdure_machine.replies import Reply
+
+from perdure_testkit.simulation.coordinator import Coordinator, StartCall
+from perdure_testkit.simulation.faults import Fault
+from perdure_testkit.simulation.scene import Scene
+
+RETRY_AFTER = 2.0
+"""Seconds after which a client repeats what was not answered."""
+
+
+class Client:
+    """Wants one run under one key; `run_id` once it knows which it is."""
+
+    def __init__(self, scene: Scene, coordinator: Coordinator, start: StartCall) -> None:
+        self.scene = scene
+        self.coordinator = coordinator
+        self.wanted = start
+        self.run_id: UUID | None = None
+        self.cancels = False
+
+    def begin(self) -> None:
+        """Start, perhaps twice, and perhaps cancel later."""
+        self._start()
+        faults = self.scene.faults
+        if faults.strikes(Fault.REPEAT_START):
+            self.scene.clock.later(faults.between(Fault.REPEAT_START, 0.0, 60.0), self._start)
+
+    def _start(self) -> None:
+        self.coordinator.start(self.wanted, self._started)
+
+    def _started(self, answer: StartAnswer | None) -> None:
+        if answer is None:
+            self.scene.clock.later(RETRY_AFTER, self._start)
+        elif self.run_id is None:
+            self.run_id = answer.run_id
+            self._perhaps_cancel(answer.run_id)
+
+    def _perhaps_cancel(self, run_id: UUID) -> None:
+        faults = self.scene.faults
+        if faults.strikes(Fault.CANCEL):
+            self.cancels = True
+            after = faults.between(Fault.CANCEL, 0.0, 60.0)
+            self.scene.clock.later(after, partial(self._cancel, run_id))
+
+    def _cancel(self, run_id: UUID) -> None:
+        def answered(reply: Reply | None) -> None:
+            if reply is None:
+                self.scene.clock.later(RETRY_AFTER, partial(self._cancel, run_id))
+
+        self.coordinator.send("client", run_id, CancelRun("enough"), answered)

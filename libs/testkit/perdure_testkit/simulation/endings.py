@@ -1,0 +1,63 @@
+"""What must hold once nothing goes on any more: of each run, its steps and its effects."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from uuid import UUID
+
+from perdure_machine.memory import MemoryEngine
+from perdure_machine.states import EffectStatus, RunStatus, StepStatus
+
+from perdure_testkit.simulation.case import Case
+from perdure_testkit.simulation.clients import Client
+from perdure_testkit.simulation.comparing import check_expected, disturbed
+from perdure_testkit.simulation.provider import Provider
+from perdure_testkit.simulation.scene import Scene, Violation, step_name
+
+
+def check_endings(case: Case, scene: Scene, provider: Provider, clients: Sequence[Client]) -> None:
+    """Look at every run once more. Raises `Violation`."""
+    for client in clients:
+        assert client.run_id is not None
+        run = scene.store.run(client.run_id)
+        scene.say("end", f"{run.status} {run.output!r} {run.error}")
+        _check_history(scene.store, client.run_id)
+        _check_effects(scene.store, client.run_id, provider)
+        if run.status is RunStatus.COMPLETED:
+            _check_completed(scene.store, client.run_id)
+        if not client.cancels and not disturbed(case, scene.store, client.run_id, provider):
+            check_expected(case, run, scene.store.steps(client.run_id))
+
+
+def _check_history(store: MemoryEngine, run_id: UUID) -> None:
+    numbers = [line.seq for line in store.history(run_id)]
+    if numbers != list(range(1, len(numbers) + 1)):
+        raise Violation(f"the history has gaps or repeats: {numbers}")
+
+
+def _check_effects(store: MemoryEngine, run_id: UUID, provider: Provider) -> None:
+    """See that what the provider did is settled or visible, and what is settled it did."""
+    steps = {step.step: step for step in store.steps(run_id)}
+    for effect in store.effects(run_id):
+        step = steps[effect.step]
+        if effect.status is EffectStatus.SETTLED and not provider.performed[effect.key]:
+            raise Violation(f"R8: {effect.key} is settled and was never performed")
+        if effect.status is EffectStatus.IN_FLIGHT:
+            raise Violation(f"R8: {effect.key} is in flight for ever")
+        completed = step.status is StepStatus.COMPLETED and step.error is None
+        if completed and effect.status is not EffectStatus.SETTLED:
+            raise Violation(f"R8: {step_name(step)} completed and its effect is {effect.status}")
+    keys = {effect.key for effect in store.effects(run_id)}
+    unknown = [key for key in provider.performed if key.startswith(f"{run_id}/")]
+    if not keys.issuperset(unknown):
+        raise Violation(f"R8: performed under other keys: {set(unknown) - keys}")
+
+
+def _check_completed(store: MemoryEngine, run_id: UUID) -> None:
+    uncaught = [
+        step
+        for step in store.steps(run_id)
+        if step.status is StepStatus.FAILED and step.taken is None
+    ]
+    if uncaught:
+        raise Violation(f"the run completed and {step_name(uncaught[0])} failed uncaught")

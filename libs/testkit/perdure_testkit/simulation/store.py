@@ -1,0 +1,40 @@
+"""The store of a simulation: the engine in memory, and a place for a planted bug."""
+
+from __future__ import annotations
+
+from perdure_machine.decide import Decision
+from perdure_machine.definition.model import Definition
+from perdure_machine.events import Event
+from perdure_machine.memory import MemoryEngine
+from perdure_machine.view import View
+
+
+class Bug:
+    """A fault planted into the engine from outside; this one changes nothing.
+
+    `sees` is what a decision is given in place of the truth, `does` what is made of it.
+    """
+
+    def sees(self, view: View, event: Event, now: float) -> tuple[View, Event]:
+        """Return what the decision is given; `now` is the store's clock."""
+        return view, event
+
+    def does(self, decision: Decision, event: Event) -> Decision:
+        """Return what is written of the decision."""
+        return decision
+
+    def start_key(self, key: str) -> str | None:
+        """Return the start key that is claimed."""
+        return key
+
+
+class Store(MemoryEngine):
+    """Rows survive whatever dies; what was decided and not written does not."""
+
+    def __init__(self, bug: Bug) -> None:
+        super().__init__()
+        self.bug = bug
+
+    def _decide(self, definition: Definition, view: View, event: Event) -> Decision:
+        seen, event = self.bug.sees(view, event, self.now)
+        return self.bug.does(super()._decide(definition, seen, event), event)
