@@ -16,8 +16,14 @@ SEEDS = 50
 """`make test` plays BATCHES times SEEDS seeds; each takes about 15 ms."""
 
 SEEN_SEEDS = 300
-NOT_REACHED = {(Move.CANCEL, StepStatus.PARKED)}
-"""The one row of the table that nothing leads to: no step is parked yet."""
+NOT_REACHED = {
+    (Move.CANCEL, StepStatus.PARKED),
+    (Move.BACK_OFF, StepStatus.WAITING),
+    (Move.CATCH, StepStatus.BACKING_OFF),
+    (Move.FAIL, StepStatus.BACKING_OFF),
+    (Move.RESTART, StepStatus.BACKING_OFF),
+}
+"""What the generator does not make yet: nodes with a sub-graph, and steps that are parked."""
 
 DIGESTS = """
 from perdure_testkit.simulation import case_of, simulate
