@@ -204,13 +204,27 @@ class TimerState:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsOf:
+    """Some of the scopes of a step, in the order of their places: `count` of them from `start`.
+
+    `path` is that of the step: its node, after the scope that this is in.
+    """
+
+    step: int
+    path: str
+    generation: int
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A run and what was loaded of it.
 
     `known_nodes` are the nodes whose step is in `steps` if there is one at all, as those of all
     `known_places` are; `unfinished` the steps to end of a closed run, None where they were not
     asked for. `open_inside` are, by how their scopes' paths begin, the unfinished steps of
-    sub-graphs that stop.
+    sub-graphs that stop; `rows` scopes with their outputs, where these were asked for.
     """
 
     run: RunState
@@ -224,6 +238,7 @@ class View:
     scopes: Mapping[Place, ScopeState] = field(default_factory=dict)
     blocks: Mapping[int, BlockState] = field(default_factory=dict)
     open_inside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    rows: Mapping[RowsOf, tuple[ScopeState, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +253,7 @@ class Wanted:
     scopes: frozenset[Place] = frozenset()  # these, and what they stand in up to the top
     blocks: frozenset[int] = frozenset()  # the counters of these steps
     open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so
+    rows: frozenset[RowsOf] = frozenset()
 
 
 class ViewTooNarrow(Exception):

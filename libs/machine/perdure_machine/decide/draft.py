@@ -315,4 +315,5 @@ class Draft:
             blocks=self.blocks,
             known_places=frozenset(self._known_places),
             open_inside={},
+            rows={},
         )

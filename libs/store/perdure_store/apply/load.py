@@ -21,10 +21,25 @@ from perdure_machine.events import (
 )
 from perdure_machine.places import At
 from perdure_machine.states import ENDED, StepStatus, TimerKind
-from perdure_machine.view import EffectState, RunState, StepState, TimerState, View, Wanted
+from perdure_machine.view import (
+    EffectState,
+    RowsOf,
+    RunState,
+    ScopeState,
+    StepState,
+    TimerState,
+    View,
+    Wanted,
+)
 
 from perdure_store.apply.batch import RunEvents
-from perdure_store.apply.load_scopes import Blocks, load_blocks, load_open_inside, with_scopes
+from perdure_store.apply.load_scopes import (
+    Blocks,
+    load_blocks,
+    load_open_inside,
+    load_rows,
+    with_scopes,
+)
 from perdure_store.apply.rows import (
     attempt_state,
     effect_state,
@@ -87,6 +102,7 @@ class More:
     input: bytes | None
     blocks: Blocks
     open_inside: Mapping[str, tuple[StepState, ...]]
+    rows: Mapping[RowsOf, tuple[ScopeState, ...]]
 
     def added_to(self, view: View) -> View:
         """Return `view` with this; a row that the batch changed already only gains payloads."""
@@ -108,6 +124,7 @@ class More:
             unfinished=unfinished,
             scopes={**self.blocks.scopes, **view.scopes},
             blocks={**self.blocks.blocks, **view.blocks},
+            rows={**view.rows, **self.rows},
             open_inside={
                 **view.open_inside,
                 **{
@@ -143,6 +160,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
         payload,
         await load_blocks(connection, run, wanted),
         {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
+        {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
     )
 
 
