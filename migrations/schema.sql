@@ -458,7 +458,7 @@ UNION ALL
          OFFSET 0))
 UNION ALL
  SELECT o.org,
-    o.run_id,
+    c.run_id,
     o.step,
     o.status::text AS status,
     'waiting for a scope in which nothing moves'::text AS missing
