@@ -167,9 +167,17 @@ CREATE TABLE runs (
     age_at timestamp with time zone,
     inner_ended integer DEFAULT 0 NOT NULL,
     scope_generation integer DEFAULT 0 NOT NULL,
+    parent_run uuid,
+    parent_step integer,
+    parent_told boolean DEFAULT false NOT NULL,
+    depth smallint DEFAULT 0 NOT NULL,
+    open_children integer DEFAULT 0 NOT NULL,
+    awaited_children integer DEFAULT 0 NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
+    CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
     CONSTRAINT runs_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::run_status))),
+    CONSTRAINT runs_parent_whole CHECK (((parent_run IS NULL) = (parent_step IS NULL))),
     CONSTRAINT runs_priority_range CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
     CONSTRAINT runs_start_key_length CHECK (((start_key IS NULL) OR ((length(start_key) >= 1) AND (length(start_key) <= 200))))
 ) PARTITION BY RANGE (run_id);
@@ -314,9 +322,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -332,6 +340,7 @@ CREATE TABLE scopes (
     output bytea,
     error bytea,
     CONSTRAINT scopes_pkey PRIMARY KEY (run_id, scope, generation),
+    CONSTRAINT scopes_one_per_index UNIQUE (run_id, owner, generation, index),
     CONSTRAINT scopes_error_when_failed CHECK (((status <> 'failed'::scope_status) OR (error IS NOT NULL))),
     CONSTRAINT scopes_output_when_completed CHECK (((output IS NOT NULL) = (status = 'completed'::scope_status)))
 ) PARTITION BY RANGE (run_id);
@@ -353,6 +362,21 @@ CREATE TABLE blocks (
     CONSTRAINT blocks_ending_known CHECK ((ending = ANY (ARRAY['cancel'::text, 'fail'::text, 'complete'::text])))
 ) PARTITION BY RANGE (run_id);
 
+CREATE TABLE children (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    org text NOT NULL,
+    workflow text NOT NULL,
+    version integer NOT NULL,
+    on_parent_end text NOT NULL,
+    status text NOT NULL,
+    child_run uuid,
+    CONSTRAINT children_pkey PRIMARY KEY (run_id, step),
+    CONSTRAINT children_rule_known CHECK ((on_parent_end = ANY (ARRAY['cancel'::text, 'abandon'::text, 'wait'::text]))),
+    CONSTRAINT children_running_is_a_run CHECK (((status <> 'running'::text) OR (child_run IS NOT NULL))),
+    CONSTRAINT children_status_known CHECK ((status = ANY (ARRAY['starting'::text, 'running'::text, 'left'::text, 'ended'::text])))
+) PARTITION BY RANGE (run_id);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -362,6 +386,7 @@ ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN 
 
 CREATE INDEX runs_by_age ON runs (age_at) WHERE ((status = 'running'::run_status) AND (age_at IS NOT NULL));
 CREATE INDEX runs_by_org ON runs (org, run_id);
+CREATE INDEX runs_by_parent ON runs (parent_run, run_id) WHERE (parent_run IS NOT NULL);
 CREATE INDEX runs_by_workflow ON runs (org, workflow, run_id);
 CREATE INDEX runs_unfinished ON runs (run_id) WHERE (status = 'running'::run_status);
 CREATE INDEX run_tags_by_value ON run_tags (org, key, value, run_id);
@@ -377,7 +402,7 @@ CREATE INDEX timers_by_run ON timers (run_id);
 CREATE INDEX timers_in_turn ON timers (internal, org, next_try);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (step IS NOT NULL);
 CREATE INDEX timers_soonest ON timers (internal, next_try);
-CREATE INDEX scopes_running ON scopes (run_id, owner) WHERE (status = 'running'::scope_status);
+CREATE INDEX children_that_end_with_it ON children (run_id, step) WHERE ((status = 'running'::text) AND (on_parent_end = 'cancel'::text));
 
 -- ---- Views
 
@@ -385,12 +410,18 @@ CREATE VIEW ways_of_waiting AS
  SELECT t.run_id,
     t.step
    FROM timers t
-  WHERE t.kind = ANY (ARRAY['wait'::text, 'fan_out'::text, 'stop_inside'::text])
+  WHERE t.kind = ANY (ARRAY['wait'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text])
 UNION ALL
  SELECT s.run_id,
     s.owner AS step
    FROM scopes s
-  WHERE s.status = 'running'::scope_status;
+  WHERE s.status = 'running'::scope_status
+UNION ALL
+ SELECT c.run_id,
+    c.step
+   FROM children c
+     JOIN runs child ON child.run_id = c.child_run
+  WHERE child.status = 'running'::run_status;
 
 CREATE VIEW standing_causes AS
  SELECT run_id,
@@ -458,7 +489,7 @@ UNION ALL
          OFFSET 0))
 UNION ALL
  SELECT o.org,
-    c.run_id,
+    o.run_id,
     o.step,
     o.status::text AS status,
     'waiting for a scope in which nothing moves'::text AS missing
@@ -482,7 +513,11 @@ UNION ALL
            FROM steps s
           WHERE s.run_id = r.run_id AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
            FROM timers t
-          WHERE t.run_id = r.run_id AND t.internal));
+          WHERE t.run_id = r.run_id AND t.internal)) AND NOT (EXISTS ( SELECT
+           FROM children c
+             JOIN runs child ON child.run_id = c.child_run
+          WHERE r.awaited_children > 0 AND c.run_id = r.run_id AND c.on_parent_end = 'wait'::text AND child.status = 'running'::run_status
+         OFFSET 0));
 
 -- ---- Triggers
 
@@ -529,6 +564,8 @@ GRANT SELECT ON blocks TO perdure_ingest, perdure_relay, perdure_sweeper, perdur
 GRANT SELECT ON ways_of_waiting TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON standing_causes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON children TO perdure_coordinator;
+GRANT SELECT ON children TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;

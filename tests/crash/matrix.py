@@ -26,6 +26,7 @@ ELECTED = ("relay", "timer", "sweeper")
 LIBRARY_OWNERS = {
     "store.commit_events": ("coordinator",),
     "store.commit_starts": ("coordinator",),
+    "store.commit_forgoing": ("coordinator",),
     "store.commit_publish": ("coordinator",),
     "store.commit_renewals": ("coordinator",),
     "store.commit_put_off": ("coordinator",),

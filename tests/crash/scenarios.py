@@ -17,6 +17,12 @@ from perdure_testkit.waiting import eventually
 from tests.crash.matrix import Entry
 from tests.crash.stage import RUN_SECONDS, Stage
 
+_START_AGAIN = """
+INSERT INTO timers (org, run_id, step, kind, internal, due_at, next_try)
+SELECT org, run_id, step, 'start_child', true, clock_timestamp(), clock_timestamp()
+  FROM children WHERE run_id = $1
+"""
+
 Scenario = Callable[[Stage, Entry], Awaitable[None]]
 
 _LEADS = """
@@ -50,6 +56,46 @@ async def while_a_run_goes_on(stage: Stage, entry: Entry) -> None:
     stage.tours.let_go()
     await stage.start_again(entry.owner)
     await stage.tours.assert_completed([tour])
+
+
+async def by_a_child(stage: Stage, entry: Entry) -> None:
+    """A run starts another, of which nobody may start a second."""
+    run_id, own, inside = await stage.start_parent()
+    stage.arm(entry)
+    own.let_go()
+    await stage.crash(entry)
+    inside.let_go()
+    await stage.ends_with_one_child(run_id)
+
+
+async def by_a_run_and_by_a_child(stage: Stage, entry: Entry) -> None:
+    """A run comes by at its start, and another at the start of its child."""
+    await by_a_run(stage, entry)
+    await by_a_child(stage, entry)
+
+
+async def by_a_run_its_effect_and_a_childs_end(stage: Stage, entry: Entry) -> None:
+    """What a child's end leaves for its parent is committed with it."""
+    await by_a_run_and_by_its_effect(stage, entry)
+    run_id, own, inside = await stage.start_parent()
+    own.let_go()
+    await inside.wait_running()
+    stage.arm(entry)
+    inside.let_go()
+    await stage.crash(entry)
+    await stage.ends_with_one_child(run_id)
+
+
+async def by_forgoing(stage: Stage, entry: Entry) -> None:
+    """The start of a child is delivered to a parent that has ended."""
+    run_id, own, inside = await stage.start_parent()
+    own.let_go()
+    inside.let_go()
+    await stage.ends_with_one_child(run_id)
+    stage.arm(entry)
+    await stage.place.execute(_START_AGAIN, UUID(run_id))
+    await stage.crash(entry)
+    await stage.ends_with_one_child(run_id)
 
 
 async def by_renewing(stage: Stage, entry: Entry) -> None:
@@ -224,18 +270,20 @@ async def _set_internal_timer(stage: Stage, run_id: UUID, details: bytes) -> Non
 
 SCENARIOS: dict[str, Scenario] = {
     "coordinator.notify": by_a_run,
+    "coordinator.tell_of_child": by_a_child,
     "ingest.cancel_run": by_cancelling,
     "ingest.publish_workflow": by_publishing,
     "ingest.start_run": by_a_run,
     "store.acquire_leadership": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
-    "store.commit_events": by_a_run_and_by_its_effect,
+    "store.commit_events": by_a_run_its_effect_and_a_childs_end,
+    "store.commit_forgoing": by_forgoing,
     "store.commit_months": while_a_run_goes_on,
     "store.commit_publish": by_publishing,
     "store.commit_put_off": by_a_broken_timer,
     "store.commit_renewals": by_renewing,
-    "store.commit_starts": by_a_run,
+    "store.commit_starts": by_a_run_and_by_a_child,
     "store.outbox_mark_sent": by_a_run,
     "store.outbox_ready_again": by_a_lost_entry,
     "store.release_leadership": by_stopping,

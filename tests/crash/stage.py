@@ -25,6 +25,19 @@ nodes:
   last: {needs: [hold], task: {handler: test.echo}}
 """
 
+CHILD_WORKFLOW = """
+name: child
+nodes:
+  hold: {task: {handler: test.hold}}
+"""
+
+PARENT_WORKFLOW = """
+name: parent
+nodes:
+  hold: {task: {handler: test.hold, input: "${input.own}"}}
+  call: {needs: [hold], run: {workflow: child, input: "${input.child}"}}
+"""
+
 
 class Stage:
     """The engine of the matrix, with what the entries do to it."""
@@ -47,7 +60,8 @@ class Stage:
     async def publish(self) -> None:
         """Publish the workflows; to be called once."""
         await self.tours.publish()
-        await self.client.publish_workflow(HELD_WORKFLOW)
+        for document in (HELD_WORKFLOW, CHILD_WORKFLOW, PARENT_WORKFLOW):
+            await self.client.publish_workflow(document)
 
     async def start_holding(self) -> tuple[str, Holding]:
         """Start a run of `held` and return it when its step runs."""
@@ -55,6 +69,14 @@ class Stage:
         run_id = (await self.client.start_run("held", holding.given)).run_id
         await holding.wait_running()
         return run_id, holding
+
+    async def start_parent(self) -> tuple[str, Holding, Holding]:
+        """Start a parent; return it when its own step runs, with what holds that and its child."""
+        own, inside = (Holding.within(self.place.directory) for _ in range(2))
+        given = {"own": own.given, "child": inside.given}
+        run_id = (await self.client.start_run("parent", given)).run_id
+        await own.wait_running()
+        return run_id, own, inside
 
     def arm(self, entry: Entry) -> None:
         """Let the owner die when it next comes by."""
@@ -98,6 +120,12 @@ class Stage:
         assert perdure.RunStatus.Name(run.status) == "RUN_STATUS_COMPLETED", run
         await assert_applied_once(self.place, [run_id])
         await assert_nothing_left(self.place)
+
+    async def ends_with_one_child(self, run_id: str) -> None:
+        """See a parent completed, and with it the one child that it has."""
+        await self.ends(run_id)
+        (child,) = [run async for run in self.client.list_runs(parent_run_id=run_id)]
+        await self.ends(child.run_id)
 
     async def repair(self) -> None:
         """Let everything run again, whatever an entry that failed has left."""

@@ -21,6 +21,7 @@ PARTITIONED = {
     "history",
     "scopes",
     "blocks",
+    "children",
 }
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 PUBLISH = """

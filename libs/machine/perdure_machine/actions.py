@@ -9,6 +9,7 @@ from uuid import UUID
 from perdure_machine.states import AttemptOutcome, TimerKind
 from perdure_machine.view import (
     BlockState,
+    ChildState,
     EffectState,
     NodeError,
     RunState,
@@ -65,13 +66,14 @@ class Dequeue:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """A timer due `after` seconds from the write."""
+    """A timer due `after` seconds from the write; of another run where `to` names one."""
 
     kind: TimerKind
     step: int | None
     after: float
     generation: int = 0
     details: bytes | None = None
+    to: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ class DropTimer:
 
 @dataclass(frozen=True, slots=True)
 class DropStepTimers:
-    """The step needs none of its timers any more."""
+    """The step needs none of its timers any more; START_CHILD stays, because it is answered."""
 
     step: int
 
@@ -124,6 +126,13 @@ class PutBlock:
 
 
 @dataclass(frozen=True, slots=True)
+class PutChild:
+    """The child's row becomes `child`."""
+
+    child: ChildState
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHistory:
     """A line for the run's history; `seq` numbers it."""
 
@@ -146,5 +155,6 @@ Action = (
     | PutEffect
     | PutScope
     | PutBlock
+    | PutChild
     | RecordHistory
 )

@@ -16,6 +16,7 @@ from perdure_machine.actions import (
     DropTimer,
     Enqueue,
     PutBlock,
+    PutChild,
     PutEffect,
     PutRun,
     PutScope,
@@ -25,7 +26,7 @@ from perdure_machine.actions import (
     SetTimer,
 )
 from perdure_machine.places import Place
-from perdure_machine.states import StepStatus
+from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.view import BlockState, ScopeState, StepState, View
 
 
@@ -51,6 +52,7 @@ class Changes:
     drop_step_timers: tuple[int, ...]
     attempts: tuple[RecordAttempt, ...]
     effects: tuple[PutEffect, ...]
+    children: tuple[PutChild, ...]
     history: tuple[RecordHistory, ...]
     scopes: tuple[ScopeState, ...] = ()
     blocks: tuple[BlockState, ...] = ()
@@ -74,6 +76,7 @@ class _Folder:
         self.drop_step_timers: list[int] = []
         self.attempts: list[RecordAttempt] = []
         self.effects: dict[str, PutEffect] = {}
+        self.children: dict[int, PutChild] = {}
         self.history: list[RecordHistory] = []
         self.scopes: dict[Place, ScopeState] = {}
         self.blocks: dict[int, BlockState] = {}
@@ -102,6 +105,8 @@ class _Folder:
                 self.scopes[scope.place] = scope
             case PutBlock(block):
                 self.blocks[block.step] = block
+            case PutChild(child):
+                self.children[child.step] = action
             case RecordHistory():
                 self.history.append(action)
 
@@ -121,7 +126,8 @@ class _Folder:
         self.steps[action.step.step] = action
 
     def _drop_step_timers(self, step: int) -> None:
-        self.set_timers = [timer for timer in self.set_timers if timer.step != step]
+        kept = [one for one in self.set_timers if one.to is not None or not drops_with(one, step)]
+        self.set_timers = kept
         self.drop_step_timers.append(step)
 
     def _put_effect(self, action: PutEffect) -> None:
@@ -144,10 +150,16 @@ class _Folder:
             drop_step_timers=tuple(self.drop_step_timers),
             attempts=tuple(self.attempts),
             effects=tuple(self.effects.values()),
+            children=tuple(self.children.values()),
             history=tuple(self.history),
             scopes=tuple(self.scopes.values()),
             blocks=tuple(self.blocks.values()),
         )
+
+
+def drops_with(timer: SetTimer, step: int) -> bool:
+    """Tell whether the timer goes when the step needs none any more."""
+    return timer.step == step and timer.kind is not TimerKind.START_CHILD
 
 
 def _keeps_lease(last: PutStep, action: PutStep) -> bool:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.states import EffectOutcome
-from perdure_machine.view import NodeError
+from perdure_machine.view import NodeError, Parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,8 @@ class Start:
     tags: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
     traceparent: str | None = None
+    parent: Parent | None = None
+    depth: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +109,34 @@ class FireTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class ChildStarted:
+    """The child is there: started now, or by an earlier delivery of the same request."""
+
+    run_id: UUID
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildRefused:
+    """The child cannot be started, however often it is tried."""
+
+    error: NodeError
+
+
+@dataclass(frozen=True, slots=True)
+class ChildForgone:
+    """The child was not started and never will be."""
+
+
+@dataclass(frozen=True, slots=True)
+class TellOfChild:
+    """What came of the request that the delivery of a START_CHILD timer was answered with."""
+
+    timer_id: int
+    outcome: ChildStarted | ChildRefused | ChildForgone
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRun:
     """Somebody cancels the run; `reason` is for the history."""
 
@@ -118,5 +148,5 @@ class ExpireRun:
     """The run passed its age limit."""
 
 
-Event = Acquire | Release | Report | ExpireLease | FireTimer | CancelRun | ExpireRun
+Event = Acquire | Release | Report | ExpireLease | FireTimer | TellOfChild | CancelRun | ExpireRun
 """What happens to a run that exists."""

@@ -33,6 +33,20 @@ def _because(details: Details) -> str:
     return f": {reason}" if reason else ""
 
 
+def _run(details: Details) -> str:
+    return f"run {details.get('run_id', '?')}"
+
+
+def _workflow(details: Details) -> str:
+    version = details.get("version")
+    return f"`{details.get('workflow', '?')}`" + (f" version {version}" if version else "")
+
+
+def _below(details: Details) -> str:
+    parent = details.get("parent_run_id")
+    return f" as a child of run {parent}" if parent else ""
+
+
 def _then(details: Details) -> str:
     then = details.get("then")
     if then is None:
@@ -42,7 +56,7 @@ def _then(details: Details) -> str:
 
 _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyType(
     {
-        "run_started": lambda d, f: "the run started",
+        "run_started": lambda d, f: f"the run started{_below(d)}",
         "run_completed": lambda d, f: "every node ended: the run completed",
         "run_finished": lambda d, f: f"{_node(d)} finished the run",
         "run_failing": lambda d, f: (
@@ -67,6 +81,14 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         "step_failed": lambda d, f: f"{_node(d)} failed: {_error(d)}",
         "step_caught": lambda d, f: f"{_node(d)} failed and that was caught{_then(d)}: {_error(d)}",
         "step_skipped": lambda d, f: f"{_node(d)} was skipped: {d.get('why', '')}",
+        "child_wanted": lambda d, f: f"{_node(d)} asks for a run of {_workflow(d)}",
+        "child_started": lambda d, f: f"{_node(d)} started {_run(d)} of {_workflow(d)}",
+        "child_ended": lambda d, f: (
+            f"{_run(d)}, which {_node(d)} had started, is {d.get('status')}"
+        ),
+        "children_cancelled": lambda d, f: (
+            f"{d.get('count', '?')} runs that it had started were asked to end"
+        ),
         "step_waiting": lambda d, f: f"{_node(d)} waits for {_seconds(d)}",
         "wait_ended": lambda d, f: f"{_node(d)} has waited long enough",
         "items_began": lambda d, f: (

@@ -6,7 +6,7 @@ import json
 from enum import StrEnum
 
 import msgspec
-from perdure_runtime.errors import clean_text
+from perdure_runtime.errors import InvalidArgument, PerdureError, clean_text
 
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.view import NodeError
@@ -70,6 +70,14 @@ def reported_error(
         details=_clean_details(details),
         node=node,
     )
+
+
+def refusal_error(refusal: PerdureError) -> NodeError:
+    """Make the error of a node that asked for something that is refused, with its reason."""
+    violations = refusal.violations if isinstance(refusal, InvalidArgument) else ()
+    fields = [{"field": one.field, "description": one.description} for one in violations]
+    details = json.dumps({"violations": fields}).encode() if fields else None
+    return reported_error(ErrorClass.PERMANENT, refusal.reason, refusal.message, details)
 
 
 def expression_error(failure: ExpressionFailed, node: str) -> NodeError:

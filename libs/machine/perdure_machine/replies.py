@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from perdure_machine.states import RunStatus
-from perdure_machine.view import EffectState, RunState, StepState
+from perdure_machine.view import EffectState, Parent, RunState, StepState
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,4 +65,40 @@ class Closed:
     status: RunStatus
 
 
-Reply = Started | Granted | Gone | Applied | Stale | Early | Cancelled | Closed
+@dataclass(frozen=True, slots=True)
+class ChildWanted:
+    """Start this run under its key, then tell what came of it with `TellOfChild`.
+
+    `version` 0 is the latest.
+    """
+
+    org: str
+    workflow: str
+    version: int
+    input: bytes
+    start_key: str
+    priority: int
+    traceparent: str | None
+    parent: Parent
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class ChildUnwanted:
+    """See that no run is started under this key any more, then tell whether one was."""
+
+    start_key: str
+
+
+Reply = (
+    Started
+    | Granted
+    | Gone
+    | Applied
+    | Stale
+    | Early
+    | Cancelled
+    | Closed
+    | ChildWanted
+    | ChildUnwanted
+)

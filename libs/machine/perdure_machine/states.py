@@ -81,8 +81,25 @@ class BlockEnd(StrEnum):
     COMPLETE = "complete"
 
 
+class ParentEnd(StrEnum):
+    """What the end of a run does to a child of it."""
+
+    CANCEL = "cancel"  # the child is cancelled
+    ABANDON = "abandon"  # the child goes on
+    WAIT = "wait"  # a run that completes or fails ends only after the child
+
+
+class ChildStatus(StrEnum):
+    """Where a child stands in its parent's eyes."""
+
+    STARTING = "starting"  # its start is an internal event of the parent
+    RUNNING = "running"  # started, and not known to have ended
+    LEFT = "left"  # the parent has done with it: it was cancelled, or never started
+    ENDED = "ended"  # it told its end, or could not be started
+
+
 class TimerKind(StrEnum):
-    """What a timer does when it is due; INTERNAL_TIMERS are events a run sends to itself."""
+    """What a timer does when it is due; INTERNAL_TIMERS are events that runs send."""
 
     RETRY = "retry"  # a step's next try
     WAIT = "wait"  # the end of a step's wait, or of the one between two passes
@@ -91,8 +108,21 @@ class TimerKind(StrEnum):
     ADVANCE = "advance"  # go on with inline nodes that were too many for one event
     FAN_OUT = "fan_out"  # make the rows of the next items of a `for_each`
     STOP_INSIDE = "stop_inside"  # end what is unfinished inside of a sub-graph, some at a time
+    START_CHILD = "start_child"  # start the child run of a step
+    CHILD_ENDED = "child_ended"  # to a parent: the child of this step has ended
+    LEAVE_CHILDREN = "leave_children"  # cancel the children of what has ended, some at a time
+    CANCEL_RUN = "cancel_run"  # to any run of the org: end, because another run wants it
 
 
 INTERNAL_TIMERS = frozenset(
-    {TimerKind.END_STEPS, TimerKind.ADVANCE, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE}
+    {
+        TimerKind.END_STEPS,
+        TimerKind.ADVANCE,
+        TimerKind.FAN_OUT,
+        TimerKind.STOP_INSIDE,
+        TimerKind.START_CHILD,
+        TimerKind.CHILD_ENDED,
+        TimerKind.LEAVE_CHILDREN,
+        TimerKind.CANCEL_RUN,
+    }
 )

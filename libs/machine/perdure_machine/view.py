@@ -10,7 +10,9 @@ from perdure_machine.places import At, Place
 from perdure_machine.states import (
     AttemptOutcome,
     BlockEnd,
+    ChildStatus,
     EffectStatus,
+    ParentEnd,
     RunStatus,
     ScopeStatus,
     StepStatus,
@@ -34,13 +36,24 @@ class NodeError:
 
 
 @dataclass(frozen=True, slots=True)
+class Parent:
+    """The step of another run that a run was started by; `told`: it wants to know of the end."""
+
+    run_id: UUID
+    step: int
+    told: bool
+
+
+@dataclass(frozen=True, slots=True)
 class RunState:
     """A run's row. `input` is None where it was not loaded.
 
     `ended_nodes` counts the ended nodes of the top scope, `inner_ended` those of all others;
     `scope_generation` is the newest that a try of a whole sub-graph was given.
 
-    `error` stands from the first failure that nothing caught, also while the run goes on.
+    `error` stands from the first failure that nothing caught, also while the run goes on. `depth`
+    counts the runs above it. Of its children whose end is not known, `open_children` end with it,
+    and its own end waits for `awaited_children`.
     """
 
     run_id: UUID
@@ -63,6 +76,10 @@ class RunState:
     traceparent: str | None
     inner_ended: int = 0
     scope_generation: int = 0
+    parent: Parent | None = None
+    depth: int = 0
+    open_children: int = 0
+    awaited_children: int = 0
 
     @property
     def ended_steps(self) -> int:
@@ -204,17 +221,24 @@ class TimerState:
 
 
 @dataclass(frozen=True, slots=True)
-class RowsOf:
-    """Some of the scopes of a step, in the order of their places: `count` of them from `start`.
+class ChildState:
+    """A child's row, on the step that asked for it.
 
-    `path` is that of the step: its node, after the scope that this is in.
+    `version` is the one asked for until the child has started, 0 for the latest; `run_id` is None
+    until then.
     """
 
     step: int
-    path: str
-    generation: int
-    start: int
-    count: int
+    workflow: str
+    version: int
+    on_parent_end: ParentEnd
+    status: ChildStatus
+    run_id: UUID | None = None
+
+    @property
+    def open(self) -> bool:
+        """Whether it may still run, as far as its parent knows."""
+        return self.status in (ChildStatus.STARTING, ChildStatus.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +248,8 @@ class View:
     `known_nodes` are the nodes whose step is in `steps` if there is one at all, as those of all
     `known_places` are; `unfinished` the steps to end of a closed run, None where they were not
     asked for. `open_inside` are, by how their scopes' paths begin, the unfinished steps of
-    sub-graphs that stop; `rows` scopes with their outputs, where these were asked for.
+    sub-graphs that stop. `children` are by step; `leaving` those of them that are to end with what
+    has ended, None where they were not asked for.
     """
 
     run: RunState
@@ -238,7 +263,8 @@ class View:
     scopes: Mapping[Place, ScopeState] = field(default_factory=dict)
     blocks: Mapping[int, BlockState] = field(default_factory=dict)
     open_inside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    rows: Mapping[RowsOf, tuple[ScopeState, ...]] = field(default_factory=dict)
+    children: Mapping[int, ChildState] = field(default_factory=dict)
+    leaving: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,7 +279,7 @@ class Wanted:
     scopes: frozenset[Place] = frozenset()  # these, and what they stand in up to the top
     blocks: frozenset[int] = frozenset()  # the counters of these steps
     open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so
-    rows: frozenset[RowsOf] = frozenset()
+    leaving: bool = False
 
 
 class ViewTooNarrow(Exception):

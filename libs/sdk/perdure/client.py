@@ -167,11 +167,13 @@ class Client:
         tags: Mapping[str, str] | None = None,
         created_from: datetime | None = None,
         created_before: datetime | None = None,
+        parent_run_id: str = "",
         page_size: int = 0,
     ) -> AsyncGenerator[run_pb2.Run, None]:
         """Yield runs, newest first, without payloads and steps; a filter left out matches all.
 
-        A run matches `tags` if it has all of them. `page_size` is how many one call fetches.
+        A run matches `tags` if it has all of them, and `parent_run_id` if it is a child of that
+        run. `page_size` is how many one call fetches.
         """
         request = run_service_pb2.ListRunsRequest(
             workflow=workflow,
@@ -179,6 +181,7 @@ class Client:
             tags=tags or {},
             created_from=_timestamp(created_from),
             created_before=_timestamp(created_before),
+            parent_run_id=parent_run_id,
             page_size=page_size,
         )
         while True:

@@ -23,7 +23,7 @@ async def put_off(connection: Connection, timer_ids: Sequence[int]) -> None:
 
 
 async def drop_orphans(connection: Connection, timer_ids: Sequence[int]) -> None:
-    """Delete those of the timers that belong to no run."""
+    """Delete those of the timers that belong to no run of their org."""
     await write(connection, COMMIT_DROP_ORPHANS, sql("timers.drop_orphans"), timer_ids)
 
 

@@ -29,10 +29,11 @@ from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
 from perdure_store.timers import drop_orphans, put_off
 
+from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.counting import count
-from perdure_coordinator.handlers.fire_timers import PutOffs
+from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.servicers import Control, Coordinator
 from perdure_coordinator.wakeups import WakeUps
 
@@ -92,6 +93,8 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         partial(_renew, renewing), MAX_RENEWALS
     )
     put_offs = PutOffs(partial(_put_off, spare), MAX_PUT_OFFS)
+    children = Children(committers, starts, spare, retention=retention)
+    firing = Firing(committers, children, put_offs)
     process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",
@@ -102,7 +105,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         {
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
-                Coordinator(committers, starts, renewals, put_offs),
+                Coordinator(committers, starts, renewals, firing),
             ),
             CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare)),
         },

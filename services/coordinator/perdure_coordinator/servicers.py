@@ -13,18 +13,19 @@ from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     CoordinatorServiceServicer,
 )
 
+from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.cancel_run import cancel_run
 from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
-from perdure_coordinator.handlers.fire_timers import PutOffs, fire_timers
+from perdure_coordinator.handlers.fire_timers import Firing, fire_timers
 from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
 from perdure_coordinator.handlers.release_lease import release_lease
 from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
 from perdure_coordinator.handlers.report_result import report_result
-from perdure_coordinator.handlers.start_run import Starts, start_run
+from perdure_coordinator.handlers.start_run import start_run
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -33,12 +34,12 @@ class Coordinator(CoordinatorServiceServicer):
     """The hot path."""
 
     def __init__(
-        self, committers: Committers, starts: Starts, renewals: Renewals, put_offs: PutOffs
+        self, committers: Committers, starts: Starts, renewals: Renewals, firing: Firing
     ) -> None:
         self._committers = committers
         self._starts = starts
         self._renewals = renewals
-        self._put_offs = put_offs
+        self._firing = firing
 
     async def StartRun(
         self, request: hot.StartRunRequest, context: Context
@@ -80,7 +81,7 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.FireTimersRequest, context: Context
     ) -> hot.FireTimersResponse:
         """See `handlers/fire_timers.py`."""
-        return await fire_timers(self._committers, self._put_offs, request)
+        return await fire_timers(self._firing, request)
 
     async def ExpireLeases(
         self, request: hot.ExpireLeasesRequest, context: Context

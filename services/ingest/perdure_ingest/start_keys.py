@@ -1,14 +1,19 @@
-"""Start keys that ingest makes itself, for callers that gave none.
+"""Start keys that callers did not give: those that ingest makes itself, and those of child runs.
 
-Such a key lives for one call: it makes ingest's own repeats to the coordinator harmless (p7). The
-prefix keeps the two kinds apart, so callers may not use it and never see it.
+A key that ingest makes lives for one call: it makes ingest's own repeats to the coordinator
+harmless (p7). The prefixes keep the kinds apart, so callers may not use them and never see them.
 """
 
 from __future__ import annotations
 
 import uuid
 
+from perdure_machine.start_keys import CHILD_PREFIX
+
 OWN_PREFIX = "call:"
+
+RESERVED = (OWN_PREFIX, CHILD_PREFIX)
+"""What no caller's key begins with."""
 
 
 def own_start_key() -> str:
@@ -18,4 +23,4 @@ def own_start_key() -> str:
 
 def shown_start_key(stored: str | None) -> str:
     """Return the key as its caller gave it; empty if none was given."""
-    return "" if stored is None or stored.startswith(OWN_PREFIX) else stored
+    return "" if stored is None or stored.startswith(RESERVED) else stored

@@ -129,15 +129,17 @@ class Rows:
         start_key: str | None = None,
         tags: Mapping[str, str] | None = None,
         created_at: datetime | None = None,
+        parent: tuple[uuid.UUID, int] | None = None,
     ) -> uuid.UUID:
         """A run, by default an ended one; its id carries the instant of its creation."""
         run_id: uuid.UUID = await self.connection.fetchval(
             """
             INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, status, input,
-                              output, error, start_key, tags, created_at, ended_at)
+                              output, error, start_key, tags, created_at, ended_at,
+                              parent_run, parent_step)
             SELECT (left(uuid7_floor(made.at)::text, 14) || right($1::uuid::text, 22))::uuid,
                    $2, 1, $3, 1, $4::text::run_status, $5, $6, $7, $8, $9, made.at,
-                   CASE WHEN $4 <> 'running' THEN made.at END
+                   CASE WHEN $4 <> 'running' THEN made.at END, $11, $12
               FROM (SELECT coalesce($10::timestamptz, clock_timestamp()) AS at) AS made
             RETURNING run_id
             """,
@@ -151,6 +153,7 @@ class Rows:
             start_key,
             json.dumps(dict(tags or {})).encode(),
             created_at,
+            *(parent or (None, None)),
         )
         for key, value in (tags or {}).items():
             await self.connection.execute(
@@ -193,6 +196,15 @@ class Rows:
         await self.step(run_id, status="waiting", kind="wait", node="pause", lane=None, owner=None)
         await self.timer(run_id, due_in=due_in)
         return run_id
+
+    async def child(self, parent: uuid.UUID, step: int, run_id: uuid.UUID) -> None:
+        """What a parent keeps of a child."""
+        await self.connection.execute(
+            "INSERT INTO children VALUES ($1, $2, 'default', 'w', 1, 'cancel', 'running', $3)",
+            parent,
+            step,
+            run_id,
+        )
 
     async def timer(self, run_id: uuid.UUID, *, due_in: timedelta) -> None:
         """The timer of step 1."""

@@ -112,6 +112,21 @@ async def test_show_says_in_one_line_what_a_run_waits_for(perdure: Command, rows
     assert "\x1b[" not in shown.out
 
 
+async def test_show_names_parent_and_children_and_list_finds_them(
+    perdure: Command, rows: Any
+) -> None:
+    parent = await rows.run(workflow="order")
+    await rows.step(parent, node="pack", kind="run")
+    child = await rows.run(workflow="parcel", parent=(parent, 1))
+    await rows.child(parent, 1, child)
+    shown = (await perdure("run", "show", str(parent))).out.splitlines()
+    assert any(line.split()[:2] == [str(child), "pack"] for line in shown)
+    below = (await perdure("run", "show", str(child))).out
+    assert f"child of {parent}" in below
+    listed = await perdure("run", "list", "--parent", str(parent), "--json")
+    assert [each["run_id"] for each in listed.json()] == [str(child)]
+
+
 async def test_list_filters_and_prints_a_list(perdure: Command, rows: Any) -> None:
     run_id = await rows.run(workflow="a", tags={"x": "1"})
     await rows.run(workflow="b")

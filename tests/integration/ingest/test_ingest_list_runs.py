@@ -98,3 +98,21 @@ async def test_f091_a_page_ends_before_it_outgrows_a_message(client: Client, row
     assert 0 < len(first.runs) < 200
     assert first.ByteSize() < 3_000_000
     assert len(await listed(client, page_size=1000)) == 200
+
+
+async def test_the_children_of_a_run_are_listed_and_no_others(client: Client, rows: Any) -> None:
+    parent = await rows.run()
+    children = [await rows.run(parent=(parent, step)) for step in (1, 2)]
+    await rows.run(parent=(children[0], 1))
+    expected = [str(run_id) for run_id in reversed(children)]
+    assert await listed(client, parent_run_id=str(parent), page_size=1) == expected
+    newest = await page(client, parent_run_id=str(parent), page_size=1)
+    with pytest.raises(PerdureApiError) as caught:
+        await page(client, parent_run_id=str(children[0]), page_token=newest.next_page_token)
+    assert caught.value.reason == "PAGE_TOKEN_INVALID"
+
+
+async def test_the_children_of_what_is_no_run_id_are_refused(client: Client) -> None:
+    with pytest.raises(PerdureApiError) as caught:
+        await listed(client, parent_run_id="mine")
+    assert caught.value.reason == "FIELD_INVALID"

@@ -229,20 +229,21 @@ async def test_p5_a_timer_of_a_missing_run_is_deleted(timers: Any, delivery: Mak
     assert await timers.left() == 0
 
 
-async def test_p5_p12_a_timer_of_another_orgs_run_changes_nothing_and_is_put_off(
+async def test_p5_p12_an_event_for_another_orgs_run_changes_nothing_and_is_deleted(
     timers: Any, delivery: Make
 ) -> None:
     (run,) = await timers.waiting()
-    await timers.due(run)
-    await timers.rows.execute("UPDATE timers SET org = 'other'")
-    timer = await delivery()
-
-    await timer.run_once()
-
-    row = await timers.rows.fetchrow(
-        "SELECT tries, next_try > clock_timestamp() AS off FROM timers"
+    await timers.rows.execute(
+        "INSERT INTO timers (org, run_id, kind, internal, due_at, next_try)"
+        " VALUES ('other', $1, 'cancel_run', true, clock_timestamp(), clock_timestamp())",
+        run,
     )
-    assert tuple(row) == (1, True)
+    timer = await delivery(internal=True)
+
+    done = await timer.run_once()
+
+    assert done.counts == {"due": 1, "applied": 0}
+    assert await timers.left() == 1  # the run's own
     assert await statuses(timers) == {"waiting": 1}
 
 

@@ -7,6 +7,7 @@ from uuid import UUID
 
 import asyncpg
 import pytest
+from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_runtime.clock import SystemClock
 from perdure_runtime.election import Leadership
 from perdure_sweeper import audit
@@ -48,6 +49,41 @@ async def advancing(calls: Calls) -> UUID:
     return await calls.start("many")
 
 
+# Without a word to its parent.
+END_CHILD = """
+UPDATE runs SET status = 'cancelled', ended_at = clock_timestamp() WHERE parent_run = $1
+"""
+CHILD = "name: child\nnodes: {a: {task: {handler: h}}}"
+PARENT = "name: parent\nnodes: {a: {run: {workflow: child}}}"
+LEAVING = "name: parent\nnodes: {a: {run: {workflow: child, wait: false, on_parent_end: wait}}}"
+
+
+async def asking(calls: Calls) -> UUID:
+    """A run whose child is to be started."""
+    await calls.publish(CHILD)
+    await calls.publish(PARENT)
+    return await calls.start("parent")
+
+
+async def with_child(calls: Calls, run: UUID) -> UUID:
+    """Have the child of a run started: the timers are numbered in order."""
+    firing = [hot.TimerRef(timer_id=n, run_id=str(run), org=calls.org) for n in range(1, 20)]
+    await calls.fire(*firing)
+    return run
+
+
+async def calling(calls: Calls) -> UUID:
+    """A run whose step waits for its child."""
+    return await with_child(calls, await asking(calls))
+
+
+async def ending(calls: Calls) -> UUID:
+    """A run whose end waits for its child, all its nodes ended."""
+    await calls.publish(CHILD)
+    await calls.publish(LEAVING)
+    return await with_child(calls, await calls.start("parent"))
+
+
 SABOTAGE = [
     pytest.param(
         queued,
@@ -84,6 +120,24 @@ SABOTAGE = [
         "DELETE FROM timers WHERE run_id = $1",
         (1, "waiting", "waiting for nothing that will come"),
         id="waiting-without-timer",
+    ),
+    pytest.param(
+        asking,
+        "DELETE FROM timers WHERE run_id = $1",
+        (1, "waiting", "waiting for nothing that will come"),
+        id="waiting-for-a-child-that-nobody-starts",
+    ),
+    pytest.param(
+        calling,
+        END_CHILD,
+        (1, "waiting", "waiting for nothing that will come"),
+        id="waiting-for-a-child-whose-end-is-lost",
+    ),
+    pytest.param(
+        ending,
+        END_CHILD,
+        (None, "running", "running with no unfinished step and no internal event"),
+        id="run-whose-end-waits-for-a-child-whose-end-is-lost",
     ),
     pytest.param(
         queued,
@@ -171,6 +225,16 @@ async def test_r10_the_view_names_what_was_broken(
             "UPDATE steps SET status = 'completed', ended_at = clock_timestamp()"
             " WHERE run_id = $1 AND status = 'waiting'",
             id="an-internal-event",
+        ),
+        pytest.param(
+            calling,
+            "UPDATE timers SET next_try = next_try WHERE run_id = $1",
+            id="an-unfinished-child",
+        ),
+        pytest.param(
+            ending,
+            "UPDATE timers SET next_try = next_try WHERE run_id = $1",
+            id="an-unfinished-child-that-an-end-waits-for",
         ),
         pytest.param(
             waiting,

@@ -217,10 +217,8 @@ def test_later_constructs_of_the_document_are_refused_by_name(
     [
         "signal",
         "approval",
-        "run",
         "emit",
         "grpc",
-        "cancel_run",
     ],
 )
 def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +26,12 @@ LANES = frozenset({"io", "slow"})
 BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft")}
 AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "tell")}
 BLOCKS = ("for_each", "repeat", "group")
-KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish", *BLOCKS)
+KINDS = (
+    "task", "http", "wait", "transform", "switch", "fail", "finish", *BLOCKS, "run", "cancel_run",
+)  # fmt: skip
 INSIDE = {id_: {"task": {"handler": "h"}} for id_ in ("charge", "look", "page", "load")}
 LEFT = {"left": {"init": 2, "next": "${carry.left - 1}"}}
+OTHER_RUN = "01234567-89ab-7def-8123-456789abcdef"
 LEAST: dict[str, dict[str, Any]] = {
     "task": {"handler": "h"},
     "http": {"url": "u"},
@@ -37,6 +41,8 @@ LEAST: dict[str, dict[str, Any]] = {
     "for_each": {"in": "${input.l}", "nodes": INSIDE},
     "repeat": {"until": "true", "carry": LEFT, "nodes": INSIDE},
     "group": {"nodes": INSIDE},
+    "run": {"workflow": "other"},
+    "cancel_run": {"run": OTHER_RUN},
 }
 PLACES = ("node", *LEAST, "case", "handler", "retry_rule")
 
@@ -107,7 +113,12 @@ GIVEN: dict[str, Any] = {
     "rows": [1, 2, 3],
     "pages": 2,
     "speed": 3,
+    "order": 7,
+    "region": "eu",
+    "version": 2,
+    "report": OTHER_RUN,
 }
+CALLED = ("invoice", "eu-report", "other")
 ANSWER = {
     "id": 7,
     "score": 60,
@@ -127,6 +138,11 @@ FAILS = frozenset({"fail", "fail.code", "fail.message", "fail.output"})
 async def test_every_example_runs_to_its_end(name: str, example: dict[str, Any]) -> None:
     driver = Driver(MemoryPort())
     await driver.engine.publish(driver.org, json.dumps(example).encode())
+    for called, version in product(CALLED, (1, 2)):
+        nodes = {"one": {"transform": version}}
+        await driver.engine.publish(
+            driver.org, json.dumps({"name": called, "nodes": nodes}).encode()
+        )
     start = StartOf(example["name"], json.dumps(GIVEN).encode())
     run_id = (await driver.engine.start(driver.org, start)).run_id
     run = await Player(driver, lambda _: answered).play(run_id)
@@ -139,12 +155,12 @@ def answered(_given: bytes, _number: int) -> Answer:
 
 
 def test_no_construct_lacks_an_example_or_a_description() -> None:
-    places = [SCHEMA, *(SCHEMA["$defs"][name] for name in PLACES)]
-    for place in places:
-        for name, member in place["properties"].items():
-            described = member if "$ref" not in member else {**SCHEMA["$defs"], **member}
-            assert name in (*KINDS, "nodes") or described["examples"], name
-            assert name in KINDS or described["description"], name
+    for place in ("", *PLACES):
+        kinds = KINDS if place == "node" else ()
+        described = SCHEMA["$defs"][place] if place else SCHEMA
+        for name, member in described["properties"].items():
+            assert name in (*kinds, "nodes") or member["examples"], name
+            assert name in kinds or member["description"], name
 
 
 def test_the_yaml_on_the_page_is_read_as_the_schema_has_it() -> None:

@@ -45,6 +45,7 @@ def fields(error: InvalidArgument) -> list[str]:
         ({"input": b"[" * 101 + b"]" * 101}, "input"),
         ({"start_key": "k" * 201}, "start_key"),
         ({"start_key": "call:mine"}, "start_key"),
+        ({"start_key": "child:mine"}, "start_key"),
         ({"start_key": "k\x00"}, "start_key"),
         ({"tags": {f"k{n}": "" for n in range(21)}}, "tags"),
         ({"tags": {"": "v"}}, "tags[''] key"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
@@ -90,6 +91,18 @@ def test_own_start_keys_are_hidden_and_all_different() -> None:
     assert own_start_key() != own_start_key()
     assert shown_start_key(own_start_key()) == ""
     assert [shown_start_key(key) for key in (None, "k", "call")] == ["", "k", "call"]
+    assert shown_start_key("child:01234567-89ab-7def-8123-456789abcdef/1/0") == ""
+
+
+def test_a_child_is_shown_with_its_parent_and_a_parent_with_its_child() -> None:
+    run = replace(run_row(), parent_run=RUN_ID, parent_step=3, awaited_children=2)
+    step = replace(step_row(), child_run=RUN_ID)
+    shown = whole_run(RunSnapshot(run, (step,), (), ()), with_payloads=False)
+    assert (shown.parent_run_id, shown.parent_step, shown.awaited_children) == (str(RUN_ID), 3, 2)
+    assert shown.steps[0].child_run_id == str(RUN_ID)
+    alone = whole_run(RunSnapshot(run_row(), (step_row(),), (), ()), with_payloads=False)
+    assert (alone.parent_run_id, alone.parent_step) == ("", 0)
+    assert alone.steps[0].child_run_id == ""
 
 
 def test_a_line_of_history_speaks_and_keeps_its_details() -> None:

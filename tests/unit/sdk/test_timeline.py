@@ -11,7 +11,7 @@ import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
 from perdure.cli.changes import Changes
 from perdure.cli.output import duration, one_line, table_lines
-from perdure.cli.timeline import standing, timeline
+from perdure.cli.timeline import child_lines, standing, timeline
 from perdure.client import OWN_KEY_PREFIX
 from perdure_contracts.v1 import run_pb2
 from perdure_contracts.v1.run_pb2 import Attempt, Effect, Run, RunError, Step
@@ -64,6 +64,14 @@ def running(*steps: Step) -> Run:
             "`send` waits since 2026-05-31 11:58:00Z, which has passed: run `perdure doctor`",
         ),
         (step(status=run_pb2.STEP_STATUS_PARKED), "`send` is parked"),
+        (
+            step(status=run_pb2.STEP_STATUS_WAITING, kind="run"),
+            "`send` waits for its run to start",
+        ),
+        (
+            step(status=run_pb2.STEP_STATUS_WAITING, kind="run", child_run_id="c"),
+            "`send` waits for run c",
+        ),
     ],
 )
 def test_what_a_run_waits_for_is_one_line(step_: Step, expected: str) -> None:
@@ -88,6 +96,24 @@ def test_a_key_that_the_client_made_is_not_shown() -> None:
 def test_a_run_that_nothing_moves_points_to_the_doctor() -> None:
     done = step(status=run_pb2.STEP_STATUS_COMPLETED, ended_at=at(-1))
     assert "perdure doctor" in standing(running(done), NOW)
+
+
+def test_a_run_whose_end_waits_for_children_says_so() -> None:
+    run = running(step(status=run_pb2.STEP_STATUS_COMPLETED, ended_at=at(-1)))
+    run.awaited_children = 2
+    assert standing(run, NOW) == "every node has ended; its end waits for 2 child runs"
+
+
+def test_a_run_is_shown_with_its_parent_and_its_children() -> None:
+    run = running(step(node="call", kind="run", step=4))
+    run.parent_run_id = "p"
+    assert "child of p" in "\n".join(timeline(run, NOW))
+    child = Run(
+        run_id="c", workflow="w", workflow_version=2, status=run_pb2.RUN_STATUS_FAILED,
+        parent_step=4, error=RunError(code="BOOM"),
+    )  # fmt: skip
+    lines = [click.unstyle(line).split() for line in child_lines(run, [child])]
+    assert lines[1] == ["c", "call", "w", "v2", "failed", "BOOM"]
 
 
 def test_many_unfinished_steps_are_counted() -> None:

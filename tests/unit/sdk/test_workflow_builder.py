@@ -205,6 +205,24 @@ construct(
     ),
 )
 construct(
+    "children",
+    """
+    name: parent
+    nodes:
+      a: {run: {workflow: invoice, input: {order: "${input.order}"}, version: 2}}
+      b: {needs: [a], run: {workflow: "${input.kind}", wait: false, on_parent_end: cancel}}
+      c: {needs: [b], cancel_run: {run: "${nodes.b.output.run_id}", reason: "of ${input.order}"}}
+    """,
+    wf.Workflow(
+        "parent",
+        {
+            A: wf.Run("invoice", {"order": wf.INPUT["order"]}, version=2),
+            B: wf.Run(wf.INPUT["kind"], wait=False, on_parent_end="cancel", needs=[A]),
+            C: wf.CancelRun(B.output["run_id"], f"of {wf.INPUT['order']}", needs=[B]),
+        },
+    ),
+)
+construct(
     "switch, fail and finish",
     """
     name: ways

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from perdure_machine.decide.advance import advance
+from perdure_machine.decide.children import tell_of_child
 from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.decide.ending import cancel_run, expire_run
 from perdure_machine.decide.leasing import acquire, expire, release
@@ -25,6 +26,7 @@ from perdure_machine.events import (
     FireTimer,
     Release,
     Report,
+    TellOfChild,
 )
 from perdure_machine.lanes import Lane
 from perdure_machine.replies import Reply
@@ -53,6 +55,8 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return expire(draft, event)
         case FireTimer():
             return fire(draft, event)
+        case TellOfChild():
+            return tell_of_child(draft, event)
         case CancelRun():
             return cancel_run(draft, event)
         case ExpireRun():

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
+from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.draft import Draft
@@ -18,6 +19,8 @@ from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.definition.model import (
+    CancelRun,
+    ChildRun,
     Fail,
     Finish,
     ForEach,
@@ -64,6 +67,8 @@ def activate(draft: Draft, node: Node, place: Place) -> StepState:
         return _begin(draft, node, place, scope)
     except ExpressionFailed as failure:
         return fail_at_once(draft, node, place, expression_error(failure, node.id))
+    except CannotBegin as refusal:
+        return fail_at_once(draft, node, place, refusal.error)
 
 
 def fail_at_once(draft: Draft, node: Node, place: Place, error: NodeError) -> StepState:
@@ -85,6 +90,11 @@ def _begin(draft: Draft, node: Node, place: Place, scope: Scope) -> StepState:
             return _wait(draft, node, place, node.kind, scope)
         case ForEach() | Repeat() | Group():
             return begin_block(draft, node, place, node.kind, scope)
+        case ChildRun():
+            return begin_child(draft, node, place, node.kind, scope)
+        case CancelRun():
+            cancel_other(draft, node, node.kind, scope)
+            return _complete(draft, node, place, shaped(draft, node, place, _NOTHING))
         case Task() | Http():
             return _dispatch(draft, node, place, _work_input(draft, node.kind, scope))
 
@@ -208,3 +218,7 @@ def _of_kind(kind: Kind) -> list[Expression | Template | None]:
             return [kind.while_, *(one.init for one in kind.carry.values())]
         case Group():
             return []
+        case ChildRun():
+            return [kind.workflow, kind.version, kind.input]
+        case CancelRun():
+            return [kind.run, kind.reason]

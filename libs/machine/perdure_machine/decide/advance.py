@@ -110,6 +110,8 @@ def _take_turn(draft: Draft, node: Node, place: Place) -> bool:
 
 
 def _end(draft: Draft) -> None:
+    if draft.run.awaited_children:
+        return
     if draft.run.error is not None:
         fail_run(draft, draft.run.error)
     else:

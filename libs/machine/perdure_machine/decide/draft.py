@@ -10,23 +10,26 @@ from perdure_machine.actions import (
     Action,
     DropTimer,
     PutBlock,
+    PutChild,
     PutEffect,
     PutRun,
     PutScope,
     PutStep,
     RecordAttempt,
     RecordHistory,
+    SetTimer,
 )
 from perdure_machine.definition.graph import reachable
-from perdure_machine.definition.model import Definition, Graph, Node, OnError
+from perdure_machine.definition.model import ChildRun, Definition, Graph, Node, OnError
 from perdure_machine.events import Offer, Queue
 from perdure_machine.lanes import Lane
 from perdure_machine.places import TOP, At, Place, container_of
 from perdure_machine.replies import Granted, Reply
-from perdure_machine.states import AttemptOutcome, RunStatus, StepStatus
+from perdure_machine.states import AttemptOutcome, ParentEnd, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import (
     AttemptState,
     BlockState,
+    ChildState,
     EffectState,
     NodeError,
     RunState,
@@ -66,6 +69,7 @@ class Draft:
         self.effects = dict(view.effects)
         self.attempts = list(view.attempts)
         self.timers = dict(view.timers)
+        self.children = dict(view.children)
         self.actions: list[Action] = []
         self.chained: Granted | None = None
         self.candidates: deque[At] = deque()
@@ -75,6 +79,7 @@ class Draft:
         self._known_places = set(view.known_places)
         self._ended = False
         self._age: float | None = None
+        self._leaves_children = False
         self._descendants: dict[Place, frozenset[str]] = {}
 
     @property
@@ -223,6 +228,7 @@ class Draft:
     def end_node(self, action: PutStep) -> StepState:
         """Write a step of the running run that ended just now; its dependents are candidates."""
         at, place = action.step.at, action.step.place
+        self._leaves_children |= self._leaves_child(action.step)
         if place == TOP:
             self.run = replace(self.run, ended_nodes=self.run.ended_nodes + 1)
         else:
@@ -235,6 +241,7 @@ class Draft:
 
     def end_stopped(self, action: PutStep) -> StepState:
         """Write a step that ended inside of a sub-graph that stops: nothing follows from it."""
+        self._leaves_children |= self._leaves_child(action.step)
         self.run = replace(self.run, inner_ended=self.run.inner_ended + 1)
         self.touched[action.step.place] = None
         return self._put_ranked(action)
@@ -242,6 +249,26 @@ class Draft:
     def _put_ranked(self, action: PutStep) -> StepState:
         rank = self.run.ended_steps
         return self.put_step(replace(action, step=replace(action.step, ended_rank=rank)))
+
+    def _leaves_child(self, step: StepState) -> bool:
+        """Tell whether a step ends whose child may run on."""
+        if step.kind != ChildRun.name or step.step not in self.steps:
+            return False
+        child = self.children.get(step.step)
+        is_open = child is None or child.open
+        return is_open and step.status is not StepStatus.COMPLETED and self.run.open_children > 0
+
+    def put_child(self, child: ChildState) -> None:
+        """Write a child, new or changed, and keep count of those that matter for the run's end."""
+        before = self.children.get(child.step)
+        more = child.open - (before is not None and before.open)
+        if child.on_parent_end is ParentEnd.CANCEL:
+            self.run = replace(self.run, open_children=self.run.open_children + more)
+        elif child.on_parent_end is ParentEnd.WAIT:
+            self.run = replace(self.run, awaited_children=self.run.awaited_children + more)
+            self.touched[TOP] = None
+        self.children[child.step] = child
+        self.actions.append(PutChild(child))
 
     def drop_timer(self, timer_id: int) -> None:
         """Delete a timer that was delivered or is void."""
@@ -294,9 +321,12 @@ class Draft:
         """Put the run into a final state."""
         self.run = replace(run, generation=run.generation + 1)
         self._ended = True
+        self._leaves_children |= run.open_children > 0
 
     def decision(self, reply: Reply) -> Decision:
         """Finish: a decision that changes anything raises the run's revision (R1)."""
+        if self._leaves_children:
+            self.actions.append(SetTimer(TimerKind.LEAVE_CHILDREN, None, 0.0))
         if self.actions:
             self.run = replace(self.run, revision=self.run.revision + 1)
             self.actions.append(PutRun(self.run, ended=self._ended, age=self._age))
@@ -315,5 +345,6 @@ class Draft:
             blocks=self.blocks,
             known_places=frozenset(self._known_places),
             open_inside={},
-            rows={},
+            children=self.children,
+            leaving=None,
         )

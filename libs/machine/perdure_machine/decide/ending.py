@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perdure_machine.actions import SetTimer
+from perdure_machine.decide.child_messages import tell_parent
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
@@ -27,7 +28,7 @@ def complete_run(draft: Draft) -> None:
     except ExpressionFailed as failure:
         fail_run(draft, expression_error(failure, ""))
         return
-    draft.end_run(replace(draft.run, status=RunStatus.COMPLETED, output=output))
+    _end_run(draft, replace(draft.run, status=RunStatus.COMPLETED, output=output))
     draft.record("run_completed")
 
 
@@ -85,8 +86,13 @@ def end_steps(draft: Draft) -> None:
         _end_steps_later(draft)
 
 
+def _end_run(draft: Draft, ended: RunState) -> None:
+    draft.end_run(ended)
+    tell_parent(draft, ended)
+
+
 def _close(draft: Draft, closed: RunState) -> None:
-    draft.end_run(closed)
+    _end_run(draft, closed)
     if draft.run.next_step - 1 > draft.run.ended_steps:
         _end_steps_later(draft)
 

@@ -20,10 +20,18 @@ def decide_start(definition: Definition, lanes: Mapping[str, Lane], event: Start
     view = View(_new_run(definition, event), known_places=frozenset({TOP}))
     draft = Draft(definition, lanes, view)
     draft.age_limit(definition.limits.age)
-    draft.record("run_started")
+    _record(draft)
     draft.candidates.extend(map(at_top, definition.top.roots))
     advance(draft)
     return draft.decision(Started(draft.run))
+
+
+def _record(draft: Draft) -> None:
+    parent = draft.run.parent
+    if parent is None:
+        draft.record("run_started")
+    else:
+        draft.record("run_started", parent_run_id=str(parent.run_id), parent_step=parent.step)
 
 
 def _new_run(definition: Definition, event: Start) -> RunState:
@@ -46,4 +54,6 @@ def _new_run(definition: Definition, event: Start) -> RunState:
         start_key=event.start_key,
         tags=event.tags,
         traceparent=event.traceparent,
+        parent=event.parent,
+        depth=event.depth,
     )

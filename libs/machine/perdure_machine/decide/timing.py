@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.activate import expressions_of
 from perdure_machine.decide.advance import go_on
 from perdure_machine.decide.blocks import is_block, retry_block, time_out_block
+from perdure_machine.decide.child_messages import read_reason
+from perdure_machine.decide.children import child_ended, leave_children, request_start
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.ending import end_steps
+from perdure_machine.decide.ending import cancel_run, end_steps
 from perdure_machine.decide.fanning import make_more
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.later import left_for_later
@@ -19,7 +22,7 @@ from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.winding import wind_down
 from perdure_machine.definition.model import BLOCKS
-from perdure_machine.events import FireTimer
+from perdure_machine.events import CancelRun, FireTimer
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import expression_error
 from perdure_machine.replies import Applied, Early, Reply, Stale
@@ -37,8 +40,12 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
         return Stale()
     if timer.remaining > 0:
         return Early(timer.remaining)
+    if timer.kind is TimerKind.START_CHILD:
+        return request_start(draft, timer)
     draft.drop_timer(timer.timer_id)
-    if timer.step is None:
+    if timer.kind in _MESSAGES:
+        _MESSAGES[timer.kind](draft, timer)
+    elif timer.step is None:
         _fire_of_run(draft, timer)
     elif timer.kind is TimerKind.RETRY:
         _retry(draft, timer)
@@ -55,6 +62,20 @@ def _fire_of_run(draft: Draft, timer: TimerState) -> None:
         end_steps(draft)
     elif timer.kind is TimerKind.ADVANCE and draft.running:
         go_on(draft, left_for_later(timer.details))
+
+
+def _cancel(draft: Draft, timer: TimerState) -> None:
+    cancel_run(draft, CancelRun(read_reason(timer.details)))
+
+
+_MESSAGES = MappingProxyType(
+    {
+        TimerKind.CHILD_ENDED: child_ended,
+        TimerKind.LEAVE_CHILDREN: leave_children,
+        TimerKind.CANCEL_RUN: _cancel,
+    }
+)
+"""Events about other runs; what is true when they come counts, not the run's generation."""
 
 
 def _fire_of_waiting(draft: Draft, timer: TimerState) -> None:

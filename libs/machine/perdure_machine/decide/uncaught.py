@@ -66,7 +66,7 @@ def _give_up(draft: Draft, step: StepState, error: NodeError) -> None:
 
 def _give_up_run(draft: Draft, node: Node, error: NodeError) -> None:
     stops = draft.definition.on_error is OnError.STOP
-    if stops and not node.survivors:
+    if stops and not node.survivors and not draft.run.awaited_children:
         fail_run(draft, error)
         return
     draft.run = replace(draft.run, error=error)

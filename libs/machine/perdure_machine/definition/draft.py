@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perdure_machine.definition import blocks, flow
+from perdure_machine.definition import blocks, children, flow
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
@@ -31,7 +31,18 @@ from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
 DECLARED_EFFECTS = (EffectKind.PROVIDER, EffectKind.NONE)
-KINDS = ("task", "http", "wait", "transform", "switch", "fail", "finish", *blocks.KINDS)
+KINDS = (
+    "task",
+    "http",
+    "wait",
+    "transform",
+    "switch",
+    "fail",
+    "finish",
+    *blocks.KINDS,
+    "run",
+    "cancel_run",
+)
 _READ_LATER = ("result", "on_failure")
 _TRIED_AGAIN = ("task", "http", *blocks.KINDS)
 _ONLY_ON_LANES = ("retry", "timeout", "lane", "priority")
@@ -156,6 +167,10 @@ class Drafter(NodeCompiler):
                 return flow.finish(self, members)
             case "task":
                 return self._task(members)
+            case "run":
+                return children.child_run(self, members)
+            case "cancel_run":
+                return children.cancel_run(self, members)
             case _:
                 return self._http(members)
 

@@ -14,10 +14,8 @@ KINDS = frozenset(
     {
         "signal",
         "approval",
-        "run",
         "emit",
         "grpc",
-        "cancel_run",
     }
 )
 NODE = KINDS | {

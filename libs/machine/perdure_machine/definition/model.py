@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from perdure_machine.expressions import Expression, Template
+from perdure_machine.states import ParentEnd
 
 DEFAULT_LANE = "io"
 DEFAULT_MAX_STEPS = 10_000
@@ -200,7 +201,34 @@ Block = ForEach | Repeat | Group
 
 BLOCKS = (ForEach, Repeat, Group)
 
-Kind = Task | Http | Wait | Transform | Switch | Fail | Finish | Block
+
+@dataclass(frozen=True, slots=True)
+class ChildRun:
+    """A run of another workflow; without `version` of its latest, without `input` of `{}`.
+
+    With `wait` the node ends as the child does, else once it is started.
+    """
+
+    name: ClassVar[str] = "run"
+    inline: ClassVar[bool] = False
+    workflow: Template
+    version: Template | None
+    input: Template | None
+    wait: bool
+    on_parent_end: ParentEnd
+
+
+@dataclass(frozen=True, slots=True)
+class CancelRun:
+    """Has another run of the org cancelled; it does not wait for that."""
+
+    name: ClassVar[str] = "cancel_run"
+    inline: ClassVar[bool] = True
+    run: Template
+    reason: Template | None
+
+
+Kind = Task | Http | Wait | Transform | Switch | Fail | Finish | Block | ChildRun | CancelRun
 
 
 class JoinKind(StrEnum):

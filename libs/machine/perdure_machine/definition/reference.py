@@ -54,6 +54,8 @@ _SECTIONS = (
     _Section("Kind `for_each`", "for_each"),
     _Section("Kind `repeat`", "repeat"),
     _Section("Kind `group`", "group"),
+    _Section("Kind `run`", "run"),
+    _Section("Kind `cancel_run`", "cancel_run"),
     _Section("Joins", "join"),
     _Section("Failures that are handled", "handler"),
     _Section("Retry rules", "retry_rule"),
@@ -69,6 +71,8 @@ _KINDS = (
     "for_each",
     "repeat",
     "group",
+    "run",
+    "cancel_run",
 )
 
 Schema = Mapping[str, Any]
@@ -89,7 +93,8 @@ def _section(place: str, described: Schema, schema: Schema) -> Iterator[str]:
     if place in _KINDS:
         yield from (_fenced({place: example}) for example in described["examples"])
     properties = described.get("properties", {})
-    rows = {name: member for name, member in properties.items() if name not in _KINDS}
+    kinds = _KINDS if place == "node" else ()
+    rows = {name: member for name, member in properties.items() if name not in kinds}
     if not rows:
         return
     yield "| name | value | meaning | example |\n|---|---|---|---|"

@@ -5,7 +5,7 @@
     run_id = engine.start("acme", "order", b'{"item": 7}').run_id
     (queued,) = engine.queued_steps()
     granted = engine.submit("acme", run_id, Acquire(queued.step, uuid4(), "test"))
-    engine.advance(3600)  # nothing happens by itself: then fire what `due_timers()` lists
+    engine.advance(3600)  # nothing happens by itself: then `fire` what `due_timers()` lists
 
 One suite, tests/conformance, holds both engines to the same behaviour.
 """

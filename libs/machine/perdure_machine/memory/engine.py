@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID
 
-from perdure_runtime.errors import AlreadyExists, NotFound, PerdureError, Reason
+from perdure_runtime.errors import NotFound, PerdureError, Reason
 
 from perdure_machine.actions import Action, RecordHistory
 from perdure_machine.changes import Changes, collapse
@@ -15,7 +15,16 @@ from perdure_machine.decide import Decision, decide, decide_start
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.definition.parse import canonical, parse
-from perdure_machine.events import Event, ExpireLease, Start
+from perdure_machine.events import (
+    ChildForgone,
+    ChildRefused,
+    ChildStarted,
+    Event,
+    ExpireLease,
+    FireTimer,
+    Start,
+    TellOfChild,
+)
 from perdure_machine.lanes import Lane
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import (
@@ -30,11 +39,20 @@ from perdure_machine.memory.lists import (
     stuck,
 )
 from perdure_machine.memory.rows import RunRow, TimerRow
+from perdure_machine.memory.start_keys import StartKeys
 from perdure_machine.memory.views import attempts_of, view_of, with_unfinished
-from perdure_machine.memory.write import GuardFailed, write_changes
-from perdure_machine.replies import Reply, Stale
+from perdure_machine.memory.write import GuardFailed, set_timer, write_changes
+from perdure_machine.node_error import refusal_error
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply, Stale
 from perdure_machine.states import RunStatus, StepStatus
-from perdure_machine.view import AttemptState, EffectState, RunState, StepState, View
+from perdure_machine.view import (
+    AttemptState,
+    ChildState,
+    EffectState,
+    RunState,
+    StepState,
+    View,
+)
 
 START = 1_767_225_600.0
 """Where the clock stands at first: 2026-01-01 in UTC, in seconds since 1970."""
@@ -50,13 +68,6 @@ class StartAnswer:
     run_id: UUID
     workflow_version: int
     created: bool
-
-
-@dataclass(slots=True)
-class _Key:
-    run_id: UUID
-    asked: tuple[object, ...]
-    expires_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,10 +93,9 @@ class MemoryEngine:
     ) -> None:
         self.now = now
         self.lanes = lanes
-        self._retention = retention
         self._versions: dict[tuple[str, str], list[_Version]] = {}
         self._runs: dict[UUID, RunRow] = {}
-        self._keys: dict[tuple[str, str], _Key] = {}
+        self._keys = StartKeys(retention)
         self._workflow_ids = count(1)
         self._run_numbers = count(1)
         self._timer_ids = count(1)
@@ -122,25 +132,36 @@ class MemoryEngine:
         Raises `NotFound` for an unknown workflow, `InvalidArgument` for an input that its schema
         refuses, and `AlreadyExists` where another request has taken the start key.
         """
-        asked = (workflow, version, payload, tuple(sorted((tags or {}).items())), priority)
-        found, number = self._resolve(org, workflow, version)
         event = Start(
             run_id=self._new_run_id(),
             org=org,
-            workflow_id=found.workflow_id,
-            workflow_version=number,
-            input=input_with_defaults(found.definition, payload),
+            workflow_id=0,
+            workflow_version=version,
+            input=payload,
             start_key=start_key,
             tags=tags or {},
             priority=priority,
         )
-        if start_key is not None:
-            holder = self._claim(org, start_key, event.run_id, asked)
-            if holder is not None:
-                first = self._runs[holder].state
-                return StartAnswer(holder, first.workflow_version, created=False)
-        self._begin(found.definition, event)
-        return StartAnswer(event.run_id, number, created=True)
+        return self._start(workflow, event)
+
+    def fire(self, due: DueTimer) -> Reply:
+        """Deliver a due timer; a child that it asks for is started or forgone, and that told."""
+        reply = self.submit(due.org, due.run_id, FireTimer(due.timer_id))
+        if isinstance(reply, ChildWanted | ChildUnwanted):
+            outcome = self.answer_parent(due.org, reply)
+            return self.submit(due.org, due.run_id, TellOfChild(due.timer_id, outcome))
+        return reply
+
+    def answer_parent(
+        self, org: str, asked: ChildWanted | ChildUnwanted
+    ) -> ChildStarted | ChildRefused | ChildForgone:
+        """Do what a parent of `org` asks about its child; it is still to be told."""
+        if isinstance(asked, ChildWanted):
+            return self._start_child(asked)
+        run_id = self._keys.forgo(org, asked.start_key, self.now)
+        if run_id is None:
+            return ChildForgone()
+        return ChildStarted(run_id, self._runs[run_id].state.workflow_version)
 
     def submit(self, org: str, run_id: UUID, event: Event) -> Reply:
         """Apply one event and return its reply. Raises its refusal."""
@@ -221,7 +242,7 @@ class MemoryEngine:
 
     def no_way_forward(self) -> list[Stuck]:
         """Return what has no way forward; empty unless the engine is at fault (R10)."""
-        return stuck(self._runs.values(), self.lanes, self.now)
+        return stuck(self._runs, self.lanes, self.now)
 
     def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads. Raises KeyError."""
@@ -238,6 +259,10 @@ class MemoryEngine:
     def effects(self, run_id: UUID) -> list[EffectState]:
         """Return a run's effects, in the order of their keys."""
         return [row.state for _, row in sorted(self._runs[run_id].effects.items())]
+
+    def children(self, run_id: UUID) -> list[ChildState]:
+        """Return a run's children, in the order of their steps."""
+        return [child for _, child in sorted(self._runs[run_id].children.items())]
 
     def history(self, run_id: UUID) -> list[RecordHistory]:
         """Return the lines of a run's history."""
@@ -261,19 +286,43 @@ class MemoryEngine:
         milliseconds = int(self.now * 1000) & 0xFFFFFFFFFFFF
         return UUID(int=milliseconds << 80 | 0x7 << 76 | 0b10 << 62 | next(self._run_numbers))
 
-    def _claim(self, org: str, key: str, run_id: UUID, asked: tuple[object, ...]) -> UUID | None:
-        """Take a start key, or return the run that holds it and was asked for in the same way."""
-        held = self._keys.get((org, key))
-        if held is None or (held.expires_at is not None and held.expires_at < self.now):
-            self._keys[org, key] = _Key(run_id, asked)
-            return None
-        if held.asked == asked:
-            return held.run_id
-        raise AlreadyExists(
-            f"the start key `{key}` belongs to run {held.run_id}, started by another request",
-            reason=Reason.RUN_ALREADY_STARTED,
-            metadata={"run_id": str(held.run_id)},
+    def _start(self, workflow: str, wanted: Start) -> StartAnswer:
+        """Start what is wanted of a version, 0 for the latest, unless its key is taken."""
+        tags = tuple(sorted(wanted.tags.items()))
+        asked = (workflow, wanted.workflow_version, wanted.input, tags, wanted.priority)
+        found, number = self._resolve(wanted.org, workflow, wanted.workflow_version)
+        event = replace(
+            wanted,
+            workflow_id=found.workflow_id,
+            workflow_version=number,
+            input=input_with_defaults(found.definition, wanted.input),
         )
+        if event.start_key is not None:
+            holder = self._keys.claim(event.org, event.start_key, event.run_id, asked, self.now)
+            if holder is not None:
+                first = self._runs[holder].state
+                return StartAnswer(holder, first.workflow_version, created=False)
+        self._begin(found.definition, event)
+        return StartAnswer(event.run_id, number, created=True)
+
+    def _start_child(self, wanted: ChildWanted) -> ChildStarted | ChildRefused:
+        event = Start(
+            run_id=self._new_run_id(),
+            org=wanted.org,
+            workflow_id=0,
+            workflow_version=wanted.version,
+            input=wanted.input,
+            start_key=wanted.start_key,
+            priority=wanted.priority,
+            traceparent=wanted.traceparent,
+            parent=wanted.parent,
+            depth=wanted.depth,
+        )
+        try:
+            answer = self._start(wanted.workflow, event)
+        except PerdureError as error:
+            return ChildRefused(refusal_error(error))
+        return ChildStarted(answer.run_id, answer.workflow_version)
 
     def _begin(self, definition: Definition, event: Start) -> None:
         decision = decide_start(definition, self.lanes, event)
@@ -285,9 +334,13 @@ class MemoryEngine:
         if changes is None:
             return
         write_changes(row, changes, self.now, self._timer_ids)
-        key = self._keys.get((row.state.org, row.state.start_key or ""))
-        if changes.run.ended and key is not None and key.run_id == row.state.run_id:
-            key.expires_at = self.now + self._retention
+        run = row.state
+        if changes.run.ended:
+            self._keys.close(run.org, run.start_key, run.run_id, self.now)
+        for timer in changes.set_timers:
+            receiver = self._runs.get(timer.to) if timer.to is not None else None
+            if receiver is not None and receiver.state.org == run.org:
+                set_timer(receiver, timer, run.org, self.now, next(self._timer_ids))
 
 
 def _run_not_found(run_id: UUID) -> NotFound:

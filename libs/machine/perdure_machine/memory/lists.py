@@ -6,11 +6,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from perdure_machine.definition.model import ChildRun
 from perdure_machine.lanes import Lane
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.places import inner_scopes
-from perdure_machine.states import INTERNAL_TIMERS, RunStatus, StepStatus, TimerKind
-from perdure_machine.view import StepState
+from perdure_machine.states import (
+    INTERNAL_TIMERS,
+    ParentEnd,
+    RunStatus,
+    StepStatus,
+    TimerKind,
+)
+from perdure_machine.view import ChildState, StepState
 
 GRACE = 30.0
 """Seconds beyond its lane's lease for which an expired lease is still a way forward (R10)."""
@@ -116,25 +123,31 @@ def _expired(row: RunRow, step: StepRow) -> ExpiredLease:
     )
 
 
-def stuck(runs: Iterable[RunRow], lanes: Mapping[str, Lane], now: float) -> list[Stuck]:
+def stuck(runs: Mapping[UUID, RunRow], lanes: Mapping[str, Lane], now: float) -> list[Stuck]:
     """Return what has no way forward, with the meaning of the database's view (R10)."""
     found = []
-    for row in runs:
+    for row in runs.values():
         if row.state.status is not RunStatus.RUNNING:
             continue
         unfinished = row.unfinished(running=True)
         for number in unfinished:
-            missing = _missing(row, row.steps[number], lanes, now)
+            missing = _missing(row, row.steps[number], runs, lanes, now)
             if missing is not None:
                 status = str(row.steps[number].state.status)
                 found.append(Stuck(row.state.run_id, number, status, missing))
-        if not unfinished and not _has_internal_event(row):
+        if not unfinished and not _has_internal_event(row) and not _awaits_child(row, runs):
             missing = "running with no unfinished step and no internal event"
             found.append(Stuck(row.state.run_id, None, str(row.state.status), missing))
     return found
 
 
-def _missing(row: RunRow, step: StepRow, lanes: Mapping[str, Lane], now: float) -> str | None:
+def _missing(
+    row: RunRow,
+    step: StepRow,
+    runs: Mapping[UUID, RunRow],
+    lanes: Mapping[str, Lane],
+    now: float,
+) -> str | None:
     state = step.state
     match state.status:
         case StepStatus.QUEUED if state.step not in row.outbox:
@@ -143,7 +156,7 @@ def _missing(row: RunRow, step: StepRow, lanes: Mapping[str, Lane], now: float) 
             return "running under a lease that ended long ago"
         case StepStatus.BACKING_OFF if not _has_timer(row, state.step, TimerKind.RETRY):
             return "backing off without a retry timer"
-        case StepStatus.WAITING if not _waits(row, state):
+        case StepStatus.WAITING if not _waits(row, state, runs):
             return "waiting for nothing that will come"
         case StepStatus.PARKED:
             return "parked for a cause that does not stand"
@@ -151,8 +164,10 @@ def _missing(row: RunRow, step: StepRow, lanes: Mapping[str, Lane], now: float) 
             return None
 
 
-def _waits(row: RunRow, step: StepState) -> bool:
-    """Tell whether a waiting step has a timer of its own, or something unfinished inside."""
+def _waits(row: RunRow, step: StepState, runs: Mapping[UUID, RunRow]) -> bool:
+    """Tell whether a waiting step has a timer, a child, or something unfinished inside."""
+    if step.kind == ChildRun.name:
+        return _waits_for_child(row, step.step, runs)
     kinds = (TimerKind.WAIT, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE)
     if any(_has_timer(row, step.step, kind) for kind in kinds) or _has_internal_event(row):
         return True
@@ -165,6 +180,26 @@ def _waits(row: RunRow, step: StepState) -> bool:
 def _ended_long_ago(step: StepRow, lanes: Mapping[str, Lane], now: float) -> bool:
     expiry, lane = step.lease_expires_at, lanes[step.state.lane or ""]
     return expiry is not None and expiry < now - lane.lease - GRACE
+
+
+def _waits_for_child(row: RunRow, step: int, runs: Mapping[UUID, RunRow]) -> bool:
+    kinds = (TimerKind.START_CHILD, TimerKind.CHILD_ENDED)
+    if any(_has_timer(row, step, kind) for kind in kinds):
+        return True
+    child = row.children.get(step)
+    return child is not None and _is_unfinished(child, runs)
+
+
+def _awaits_child(row: RunRow, runs: Mapping[UUID, RunRow]) -> bool:
+    return any(
+        child.on_parent_end is ParentEnd.WAIT and _is_unfinished(child, runs)
+        for child in row.children.values()
+    )
+
+
+def _is_unfinished(child: ChildState, runs: Mapping[UUID, RunRow]) -> bool:
+    run = runs.get(child.run_id) if child.run_id is not None else None
+    return run is not None and run.state.status is RunStatus.RUNNING
 
 
 def _has_timer(row: RunRow, step: int, kind: TimerKind) -> bool:

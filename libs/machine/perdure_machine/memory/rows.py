@@ -7,9 +7,16 @@ from uuid import UUID
 
 from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
-from perdure_machine.places import At, Place
+from perdure_machine.places import Place
 from perdure_machine.states import ENDED, StepStatus
-from perdure_machine.view import BlockState, EffectState, RunState, ScopeState, StepState
+from perdure_machine.view import (
+    BlockState,
+    ChildState,
+    EffectState,
+    RunState,
+    ScopeState,
+    StepState,
+)
 
 
 @dataclass(slots=True)
@@ -88,12 +95,12 @@ class RunRow:
     ended_at: float | None = None
     age_at: float | None = None
     steps: dict[int, StepRow] = field(default_factory=dict)
-    activated: set[At] = field(default_factory=set)
     attempts: list[AttemptRow] = field(default_factory=list)
     effects: dict[str, EffectRow] = field(default_factory=dict)
     timers: dict[int, TimerRow] = field(default_factory=dict)
     scopes: dict[Place, ScopeState] = field(default_factory=dict)
     blocks: dict[int, BlockState] = field(default_factory=dict)
+    children: dict[int, ChildState] = field(default_factory=dict)
     outbox: set[int] = field(default_factory=set)
     history: list[HistoryRow] = field(default_factory=list)
 

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from perdure_runtime.errors import Aborted, Reason
 
-from perdure_machine.actions import PutEffect, PutStep
-from perdure_machine.changes import Changes, StepChange
+from perdure_machine.actions import PutEffect, PutStep, SetTimer
+from perdure_machine.changes import Changes, StepChange, drops_with
 from perdure_machine.memory.rows import (
     AttemptRow,
     EffectRow,
@@ -40,6 +40,7 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         _write_effect(row, put, now)
     row.scopes |= {scope.place: scope for scope in changes.scopes}
     row.blocks |= {block.step: block for block in changes.blocks}
+    row.children |= {put.child.step: put.child for put in changes.children}
     row.history += [HistoryRow(line, now) for line in changes.history]
     row.outbox.difference_update(changes.dequeue)
     row.outbox.update(step.step for step in changes.enqueue)
@@ -63,7 +64,8 @@ def _check_step(row: RunRow, change: StepChange, now: float) -> None:
     number, before, expired = change.put.step.step, change.before, change.put.expired
     found = row.steps.get(number)
     if before is None:
-        if found is not None or change.put.step.at in row.activated:
+        one_activation = all(other.state.at != change.put.step.at for other in row.steps.values())
+        if found is not None or not one_activation:
             raise GuardFailed(f"step {number}")
         return
     seen = (before.status, before.fence, before.lease_id)
@@ -105,7 +107,6 @@ def _write_step(row: RunRow, put: PutStep, now: float) -> None:
     payload = found.state.input if found else put.step.input
     written.state = replace(put.step, input=payload, lease_left=None)
     row.steps[put.step.step] = written
-    row.activated.add(put.step.at)
 
 
 def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:
@@ -117,13 +118,18 @@ def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:
 
 
 def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
-    void = set(changes.drop_step_timers)
+    void = changes.drop_step_timers
     row.timers = {
         number: kept
         for number, kept in row.timers.items()
-        if number not in changes.drop_timers and kept.timer.step not in void
+        if number not in changes.drop_timers
+        and not any(drops_with(kept.timer, step) for step in void)
     }
     for timer in changes.set_timers:
-        number = next(timer_ids)
-        run = row.state
-        row.timers[number] = TimerRow(number, run.org, run.run_id, timer, now + timer.after)
+        if timer.to is None:
+            set_timer(row, timer, row.state.org, now, next(timer_ids))
+
+
+def set_timer(row: RunRow, timer: SetTimer, org: str, now: float, timer_id: int) -> None:
+    """Let a timer that a run of `org` set wait for delivery to `row`."""
+    row.timers[timer_id] = TimerRow(timer_id, org, row.state.run_id, timer, now + timer.after)

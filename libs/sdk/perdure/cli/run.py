@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from datetime import UTC, datetime
 
@@ -22,10 +23,13 @@ from perdure.cli.output import (
     print_table,
     word,
 )
-from perdure.cli.timeline import timeline
+from perdure.cli.timeline import child_lines, timeline
 from perdure.client import Client
 
 DEFAULT_LISTED = 50
+
+MAX_CHILDREN = 20
+"""Children that the screen of a run shows."""
 
 
 @click.group()
@@ -86,6 +90,7 @@ async def show(client: Client, run_id: str, as_json: bool) -> None:
     async with aclosing(client.watch_run(run_id)) as states:
         async for state in states:
             click.echo("\n".join(timeline(state, datetime.now(UTC))))
+            await _print_children(client, state)
             break
 
 
@@ -95,6 +100,7 @@ async def show(client: Client, run_id: str, as_json: bool) -> None:
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A label; repeatable.")
 @click.option("--created-from", type=Instant(), help="Only runs made at this instant or later.")
 @click.option("--created-before", type=Instant(), help="Only runs made before this instant.")
+@click.option("--parent", default="", help="Only children of this run.")
 @click.option("--limit", type=click.IntRange(min=1), default=DEFAULT_LISTED, show_default=True)
 @json_option
 @calls_api
@@ -105,24 +111,21 @@ async def list_(
     tags: tuple[str, ...],
     created_from: datetime | None,
     created_before: datetime | None,
+    parent: str,
     limit: int,
     as_json: bool,
 ) -> None:
     """List runs, newest first."""
-    found: list[run_pb2.Run] = []
     runs = client.list_runs(
         workflow=workflow,
         status=read_status(status),
         tags=read_tags(tags),
         created_from=created_from,
         created_before=created_before,
+        parent_run_id=parent,
         page_size=limit,
     )
-    async with aclosing(runs) as listed:
-        async for each in listed:
-            found.append(each)
-            if len(found) == limit:
-                break
+    found = await _first(runs, limit)
     if as_json:
         print_json_list(found)
     else:
@@ -175,6 +178,27 @@ async def cancel(client: Client, run_id: str, reason: str, as_json: bool) -> Non
         print_json(answer)
     else:
         click.echo("cancelled" if answer.changed else "had been cancelled before")
+
+
+async def _first(runs: AsyncGenerator[run_pb2.Run, None], limit: int) -> list[run_pb2.Run]:
+    found: list[run_pb2.Run] = []
+    async with aclosing(runs) as listed:
+        async for each in listed:
+            found.append(each)
+            if len(found) == limit:
+                break
+    return found
+
+
+async def _print_children(client: Client, parent: run_pb2.Run) -> None:
+    """Print the runs that a run has started, where it has."""
+    if not any(step.child_run_id for step in parent.steps):
+        return
+    runs = client.list_runs(parent_run_id=parent.run_id, page_size=MAX_CHILDREN + 1)
+    children = await _first(runs, MAX_CHILDREN + 1)
+    click.echo("\n".join(["", *child_lines(parent, children[:MAX_CHILDREN])]))
+    if len(children) > MAX_CHILDREN:
+        click.echo(f"and more: perdure run list --parent {parent.run_id}")
 
 
 def _row(each: run_pb2.Run) -> tuple[str, ...]:

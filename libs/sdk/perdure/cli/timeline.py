@@ -44,12 +44,30 @@ def timeline(run: run_pb2.Run, now: datetime) -> list[str]:
     ]
 
 
+def child_lines(parent: run_pb2.Run, children: Iterable[run_pb2.Run]) -> list[str]:
+    """Return the lines of a run's children, the nodes that they belong to named."""
+    nodes = {step.step: step_name(step) for step in parent.steps}
+    rows = (
+        (
+            child.run_id,
+            nodes.get(child.parent_step, ""),
+            f"{child.workflow} v{child.workflow_version}",
+            coloured(word(child)),
+            _short(child.error) if child.HasField("error") else "",
+        )
+        for child in children
+    )
+    return table_lines(("child", "node", "workflow", "status", "error"), rows)
+
+
 def standing(run: run_pb2.Run, now: datetime) -> str:
     """Say in one line whether a run moves: what it waits for, and until when."""
     if run.HasField("ended_at"):
         took = moment(run.ended_at) - moment(run.created_at)
         return f"{word(run).replace('_', ' ')} after {duration(took)}"
     waiting = [_step_standing(step, now) for step in run.steps if step.status in _UNFINISHED]
+    if not waiting and run.awaited_children:
+        return f"every node has ended; its end waits for {run.awaited_children} child runs"
     if not waiting:
         return "no step is unfinished and the run is not ended: run `perdure doctor`"
     rest = len(waiting) - MAX_NAMED
@@ -73,10 +91,16 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
         case run_pb2.STEP_STATUS_BACKING_OFF:
             cause = f" after {step.error.code}" if step.HasField("error") else ""
             return f"{name} is tried again {_due(step, now, 'at')}{cause}"
+        case run_pb2.STEP_STATUS_WAITING if step.kind == "run":
+            return f"{name} waits for {_child(step)}"
         case run_pb2.STEP_STATUS_WAITING:
             return f"{name} waits {_due(step, now, 'until')}"
         case _:
             return f"{name} is parked"
+
+
+def _child(step: run_pb2.Step) -> str:
+    return f"run {step.child_run_id}" if step.child_run_id else "its run to start"
 
 
 def _queued_for(step: run_pb2.Step, now: datetime) -> str:
@@ -100,6 +124,7 @@ def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
     created = moment(run.created_at)
     about = [f"started {clock_time(created)} ({duration(now - created)} ago)"]
     about += [f"key {run.start_key}"] if _is_given(run.start_key) else []
+    about += [f"child of {run.parent_run_id}"] if run.parent_run_id else []
     about += [f"priority {run.priority}"] if run.priority else []
     about += [f"{key}={value}" for key, value in sorted(run.tags.items())]
     return [f"{run.run_id}  {title}  {coloured(word(run))}", "  ".join(about)]

@@ -21,6 +21,7 @@ _DETAILS: Mapping[str, Sequence[str]] = {
     "fail": ("code",),
     "for_each": ("in",),
     "repeat": ("until", "while"),
+    "run": ("workflow",),
 }
 """What is told of a kind, by its members."""
 

@@ -36,7 +36,19 @@ from perdure.workflow.expressions import (
     call,
     cel,
 )
-from perdure.workflow.kinds import Case, Effect, Fail, Finish, Http, Switch, Task, Transform, Wait
+from perdure.workflow.kinds import (
+    CancelRun,
+    Case,
+    Effect,
+    Fail,
+    Finish,
+    Http,
+    Run,
+    Switch,
+    Task,
+    Transform,
+    Wait,
+)
 from perdure.workflow.options import (
     CatchOutput,
     CatchThen,
@@ -59,6 +71,7 @@ __all__ = [
     "RUN",
     "UNSET",
     "Backoff",
+    "CancelRun",
     "Carry",
     "Case",
     "CatchOutput",
@@ -81,6 +94,7 @@ __all__ = [
     "Quorum",
     "Repeat",
     "Retry",
+    "Run",
     "Switch",
     "Task",
     "Transform",

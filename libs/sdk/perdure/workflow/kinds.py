@@ -12,6 +12,7 @@ from perdure.workflow.parts import UNSET, Duration, Node, Part, Unset
 
 Scalar: TypeAlias = str | float | bool | Expr
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
+ParentEnd: TypeAlias = Literal["cancel", "abandon", "wait"]
 EffectKind: TypeAlias = Literal["provider", "none"]
 
 
@@ -97,3 +98,24 @@ class Finish(Kind):
 
     NAME: ClassVar[str] = "finish"
     output: Value | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run(Kind):
+    """Starts a run of another workflow, and waits for its end unless `wait` is false."""
+
+    NAME: ClassVar[str] = "run"
+    workflow: str | Expr
+    input: Value | Unset = UNSET
+    version: int | Expr | Unset = UNSET
+    wait: bool | Unset = UNSET
+    on_parent_end: ParentEnd | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CancelRun(Kind):
+    """Asks another run to end as cancelled."""
+
+    NAME: ClassVar[str] = "cancel_run"
+    run: str | Expr
+    reason: str | Expr | Unset = UNSET

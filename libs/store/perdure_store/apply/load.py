@@ -18,14 +18,14 @@ from perdure_machine.events import (
     Release,
     Report,
     Succeeded,
+    TellOfChild,
 )
 from perdure_machine.places import At
-from perdure_machine.states import ENDED, StepStatus, TimerKind
+from perdure_machine.states import ENDED, ChildStatus, StepStatus, TimerKind
 from perdure_machine.view import (
+    ChildState,
     EffectState,
-    RowsOf,
     RunState,
-    ScopeState,
     StepState,
     TimerState,
     View,
@@ -33,13 +33,8 @@ from perdure_machine.view import (
 )
 
 from perdure_store.apply.batch import RunEvents
-from perdure_store.apply.load_scopes import (
-    Blocks,
-    load_blocks,
-    load_open_inside,
-    load_rows,
-    with_scopes,
-)
+from perdure_store.apply.children import load_children, load_leaving
+from perdure_store.apply.load_scopes import Blocks, load_blocks, load_open_inside, with_scopes
 from perdure_store.apply.rows import (
     attempt_state,
     effect_state,
@@ -50,6 +45,8 @@ from perdure_store.apply.rows import (
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
+_ENDS_WAITS = frozenset({TimerKind.WAIT, TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
+_OF_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
 _ENDED_OR_RUNNING = ENDED | {StepStatus.RUNNING}
 
 
@@ -89,6 +86,7 @@ async def load_views(
     }
     views = await _with_inputs(connection, views, named, definitions)
     views = await with_scopes(connection, views)
+    views = await _with_children(connection, views)
     return await _with_attempts(connection, views, batch)
 
 
@@ -102,7 +100,7 @@ class More:
     input: bytes | None
     blocks: Blocks
     open_inside: Mapping[str, tuple[StepState, ...]]
-    rows: Mapping[RowsOf, tuple[ScopeState, ...]]
+    leaving: tuple[ChildState, ...] = ()
 
     def added_to(self, view: View) -> View:
         """Return `view` with this; a row that the batch changed already only gains payloads."""
@@ -115,6 +113,11 @@ class More:
             unfinished = tuple(
                 n for n, step in steps.items() if step.status not in _ENDED_OR_RUNNING
             )
+        children = {**{child.step: child for child in self.leaving}, **view.children}
+        leaving = view.leaving
+        if self.wanted.leaving:
+            found = (child.step for child in self.leaving)
+            leaving = tuple(n for n in found if children[n].status is ChildStatus.RUNNING)
         return replace(
             view,
             run=replace(view.run, input=view.run.input if self.input is None else self.input),
@@ -124,7 +127,6 @@ class More:
             unfinished=unfinished,
             scopes={**self.blocks.scopes, **view.scopes},
             blocks={**self.blocks.blocks, **view.blocks},
-            rows={**view.rows, **self.rows},
             open_inside={
                 **view.open_inside,
                 **{
@@ -132,6 +134,8 @@ class More:
                     for prefix, found in self.open_inside.items()
                 },
             },
+            children=children,
+            leaving=leaving,
         )
 
 
@@ -150,6 +154,9 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
     if wanted.unfinished:
         limit = MAX_ENDED_AT_ONCE + 1
         rows += await connection.fetch(sql("apply.load_unfinished"), run.run_id, limit)
+    leaving: list[ChildState] = []
+    if wanted.leaving:
+        leaving = await load_leaving(connection, run.run_id)
     if wanted.input:
         (row,) = await connection.fetch(sql("apply.load_inputs"), [run.run_id])
         payload = row["input"]
@@ -160,7 +167,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
         payload,
         await load_blocks(connection, run, wanted),
         {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
-        {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
+        tuple(leaving),
     )
 
 
@@ -199,11 +206,12 @@ def _named_steps(events: RunEvents, timers: Mapping[int, TimerState]) -> Iterato
                 yield _Named(step, with_input=False, with_near=isinstance(outcome, Succeeded))
             case Release(step=step) | ExpireLease(step=step):
                 yield _Named(step, with_input=False, with_near=False)
-            case FireTimer(timer_id=timer_id):
+            case FireTimer(timer_id=timer_id) | TellOfChild(timer_id=timer_id):
                 timer = timers.get(timer_id)
                 if timer is not None and timer.step is not None:
-                    near = timer.kind is TimerKind.WAIT
-                    more = timer.kind is TimerKind.FAN_OUT
+                    asks = timer.kind is TimerKind.START_CHILD and isinstance(one.event, FireTimer)
+                    more = asks or timer.kind is TimerKind.FAN_OUT
+                    near = timer.kind in _ENDS_WAITS and not asks
                     yield _Named(timer.step, with_input=more, with_near=near)
             case _:
                 pass
@@ -216,7 +224,7 @@ async def _load_timers(
         one.event.timer_id
         for events in batch
         for one in events.events
-        if isinstance(one.event, FireTimer)
+        if isinstance(one.event, FireTimer | TellOfChild)
     ]
     timers: dict[UUID, dict[int, TimerState]] = defaultdict(dict)
     if ids:
@@ -294,6 +302,20 @@ async def _with_inputs(
             view = views[row["run_id"]]
             views[row["run_id"]] = replace(view, run=replace(view.run, input=row["input"]))
     return views
+
+
+async def _with_children(connection: Connection, views: dict[UUID, View]) -> dict[UUID, View]:
+    """Add the children of the steps whose timers are delivered."""
+    about = [
+        (run_id, timer.step)
+        for run_id, view in views.items()
+        for timer in view.timers.values()
+        if timer.step is not None and timer.kind in _OF_CHILDREN
+    ]
+    children = await load_children(connection, about)
+    return {
+        run_id: replace(view, children=children.get(run_id, {})) for run_id, view in views.items()
+    }
 
 
 async def _with_attempts(

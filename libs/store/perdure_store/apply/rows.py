@@ -20,6 +20,7 @@ from perdure_machine.view import (
     BlockState,
     EffectState,
     NodeError,
+    Parent,
     RunState,
     ScopeState,
     StepState,
@@ -50,6 +51,10 @@ def run_state(row: asyncpg.Record) -> RunState:
         start_key=row["start_key"],
         tags=json.loads(row["tags"]),
         traceparent=row["traceparent"],
+        parent=_parent(row),
+        depth=row["depth"],
+        open_children=row["open_children"],
+        awaited_children=row["awaited_children"],
     )
 
 
@@ -149,6 +154,12 @@ def timer_state(row: asyncpg.Record) -> TimerState:
         remaining=row["remaining"],
         details=row["details"],
     )
+
+
+def _parent(row: asyncpg.Record) -> Parent | None:
+    if row["parent_run"] is None:
+        return None
+    return Parent(row["parent_run"], row["parent_step"], row["parent_told"])
 
 
 def error_bytes(error: NodeError | None) -> bytes | None:

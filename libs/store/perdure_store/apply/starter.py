@@ -14,6 +14,7 @@ from perdure_machine.decide import decide_start
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
+from perdure_machine.view import Parent
 from perdure_runtime import fail_points
 from perdure_runtime.errors import (
     AlreadyExists,
@@ -50,6 +51,8 @@ class StartRequest:
     tags: Mapping[str, str]
     priority: int
     traceparent: str | None
+    parent: Parent | None = None
+    depth: int = 0
 
     def digest(self) -> bytes:
         """Return the SHA-256 of what makes the request this one and no other (p7)."""
@@ -151,6 +154,8 @@ class Starter:
             tags=request.tags,
             priority=request.priority,
             traceparent=request.traceparent,
+            parent=request.parent,
+            depth=request.depth,
         )
         return _Prepared(definition, event)
 

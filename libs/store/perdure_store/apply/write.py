@@ -10,9 +10,10 @@ from perdure_machine.actions import PutEffect
 from perdure_machine.changes import Changes, StepChange
 from perdure_machine.slots import slot_of
 from perdure_machine.states import INTERNAL_TIMERS
-from perdure_machine.view import StepState
+from perdure_machine.view import Parent, StepState
 from perdure_runtime.errors import Aborted, Reason
 
+from perdure_store.apply.children import write_children
 from perdure_store.apply.rows import error_bytes
 from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.apply.write_scopes import write_scopes
@@ -40,14 +41,16 @@ WRITE = Statement(
             "status text, revision bigint, generation integer, priority smallint,"
             "next_step integer, ended_nodes integer, inner_ended integer, next_seq integer,"
             "input bytea, output bytea, error bytea, start_key text, tags bytea, traceparent text,"
-            "ended boolean, age float8",
+            "parent_run uuid, parent_step integer, parent_told boolean, depth smallint,"
+            "open_children integer, awaited_children integer, ended boolean, age float8",
         ),
         RowSet.of("new_tags", "run_id uuid, org text, key text, value text"),
         RowSet.of(
             "changed_runs",
             "run_id uuid, before bigint, status text, revision bigint, generation integer,"
             "scope_generation integer, next_step integer, ended_nodes integer, inner_ended integer,"
-            "next_seq integer, output bytea, error bytea, ended boolean",
+            "next_seq integer, open_children integer, awaited_children integer, output bytea,"
+            "error bytea, ended boolean",
         ),
         RowSet.of("closed_keys", "org text, start_key text, run_id uuid"),
         RowSet.of(
@@ -108,6 +111,7 @@ async def write_changes(
     `retention` is how long a start key outlives its run, in seconds. Raises `GuardFailed`.
     """
     await write_scopes(connection, changes)
+    await write_children(connection, changes)
     row = await connection.fetchrow(
         WRITE.text, *WRITE.arguments(_rows(changes), retention=retention)
     )
@@ -156,8 +160,13 @@ def _new_run(changes: Changes) -> Row:
         run.run_id, run.org, run.workflow_id, run.workflow, run.workflow_version, run.status,
         run.revision, run.generation, run.priority, run.next_step, run.ended_nodes,
         run.inner_ended, run.next_seq, run.input, run.output, error_bytes(run.error), run.start_key,
-        json.dumps(dict(run.tags)).encode(), run.traceparent, put.ended, put.age,
+        json.dumps(dict(run.tags)).encode(), run.traceparent, *_parent(run.parent), run.depth,
+        run.open_children, run.awaited_children, put.ended, put.age,
     )  # fmt: skip
+
+
+def _parent(parent: Parent | None) -> Row:
+    return (None, None, False) if parent is None else (parent.run_id, parent.step, parent.told)
 
 
 def _changed_run(changes: Changes) -> Row:
@@ -166,7 +175,8 @@ def _changed_run(changes: Changes) -> Row:
     return (
         run.run_id, before.run.revision, run.status, run.revision, run.generation,
         run.scope_generation, run.next_step, run.ended_nodes, run.inner_ended, run.next_seq,
-        run.output, error_bytes(run.error), changes.run.ended,
+        run.open_children, run.awaited_children, run.output, error_bytes(run.error),
+        changes.run.ended,
     )  # fmt: skip
 
 
@@ -258,6 +268,6 @@ def _timers(changes: Iterable[Changes]) -> Iterable[Row]:
         run = one.run.run
         for timer in one.set_timers:
             yield (
-                run.org, run.run_id, timer.step, timer.kind, timer.kind in INTERNAL_TIMERS,
-                timer.generation, timer.after, timer.details,
+                run.org, timer.to or run.run_id, timer.step, timer.kind,
+                timer.kind in INTERNAL_TIMERS, timer.generation, timer.after, timer.details,
             )  # fmt: skip

@@ -4,13 +4,15 @@
 -- name: lock_free_runs
 -- Locks the runs nobody else holds, in id order, and returns them as they are under the lock.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-       ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent
+       ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
+       parent_step, parent_told, depth, open_children, awaited_children
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
 -- Locks the runs in id order, waiting for whoever holds them.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
-       ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent
+       ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
+       parent_step, parent_told, depth, open_children, awaited_children
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -93,10 +95,12 @@ WITH clock AS MATERIALIZED (
 ), run_insert AS (
     INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority,
                       next_step, ended_nodes, inner_ended, next_seq, input, output, error, start_key, tags, traceparent,
-                      created_at, ended_at, age_at)
+                      parent_run, parent_step, parent_told, depth, open_children, awaited_children, created_at,
+                      ended_at, age_at)
     SELECT u.run_id, u.org, u.workflow_id, u.workflow, u.workflow_version, u.status::run_status, u.revision,
            u.generation, u.priority, u.next_step, u.ended_nodes, u.inner_ended, u.next_seq, u.input, u.output,
-           u.error, u.start_key, u.tags, u.traceparent, clock.now, CASE WHEN u.ended THEN clock.now END,
+           u.error, u.start_key, u.tags, u.traceparent, u.parent_run, u.parent_step, u.parent_told, u.depth,
+           u.open_children, u.awaited_children, clock.now, CASE WHEN u.ended THEN clock.now END,
            clock.now + u.age * interval '1 s'
       FROM clock, :new_runs
 ), tag_insert AS (
@@ -106,7 +110,7 @@ WITH clock AS MATERIALIZED (
     UPDATE runs AS r
        SET status = u.status::run_status, revision = u.revision, generation = u.generation, next_step = u.next_step,
            ended_nodes = u.ended_nodes, inner_ended = u.inner_ended, scope_generation = u.scope_generation,
-           next_seq = u.next_seq,
+           next_seq = u.next_seq, open_children = u.open_children, awaited_children = u.awaited_children,
            output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end sets it, and no event loads it
            error = u.error,
            ended_at = CASE WHEN u.ended THEN clock.now ELSE r.ended_at END
@@ -190,7 +194,7 @@ WITH clock AS MATERIALIZED (
     RETURNING t.timer_id
 ), step_timer_delete AS (
     DELETE FROM timers AS t USING :dropped_step_timers
-     WHERE t.run_id = u.run_id AND t.step = u.step
+     WHERE t.run_id = u.run_id AND t.step = u.step AND t.kind <> 'start_child' -- that one is answered
        AND t.timer_id <> ALL (:dropped_timers.timer_id) -- deleted and counted above
 ), timer_insert AS (
     INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)

@@ -6,13 +6,17 @@
 -- Each inner query names the run ids again, since only a parameter prunes months while planning.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
        r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent,
+       r.parent_run, r.parent_step, r.awaited_children,
        ARRAY(
            SELECT ROW (
                s.step, s.node, s.scope, s.kind, s.status::text, s.lane, s.owner, s.failures, s.losses,
                s.fence, CASE WHEN s.status = 'running' THEN s.worker END,
                CASE WHEN $4::boolean THEN s.input END, CASE WHEN $4::boolean THEN s.output END,
                s.error, s.created_at, s.started_at, s.ended_at,
-               (SELECT min(t.due_at) FROM timers AS t WHERE t.run_id = s.run_id AND t.step = s.step)
+               (SELECT min(t.due_at) FROM timers AS t
+                 WHERE t.run_id = s.run_id AND t.step = s.step AND NOT t.internal),
+               (SELECT c.child_run FROM children AS c
+                 WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[]))
            )
              FROM steps AS s
             WHERE s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[])
@@ -54,7 +58,8 @@ SELECT EXISTS (SELECT FROM runs WHERE run_id = $2 AND org = $1);
 -- name: list_runs
 -- Lists runs newest first below a run id; the bounds prune months, the instants decide.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.error, r.start_key,
-       r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent
+       r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent, r.parent_run, r.parent_step,
+       r.awaited_children
   FROM runs AS r
  WHERE r.org = $1
    AND r.run_id < LEAST($2::uuid, uuid7_floor($6::timestamptz))
@@ -63,6 +68,7 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
    AND ($4::run_status IS NULL OR r.status = $4)
    AND ($7::timestamptz IS NULL OR r.created_at >= $7)
    AND ($8::timestamptz IS NULL OR r.created_at < $8)
+   AND ($12::uuid IS NULL OR (r.parent_run = $12 AND r.run_id >= $13))
    AND (cardinality($9::text[]) = 0 OR r.run_id IN (
            SELECT g.run_id FROM run_tags AS g WHERE g.org = $1 AND g.key = ($9)[1] AND g.value = ($10::text[])[1]
        ))

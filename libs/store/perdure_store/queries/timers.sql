@@ -10,9 +10,10 @@ UPDATE timers
  )
 
 -- name: drop_orphans
--- Deletes timers of runs that are no more.
+-- Deletes timers of runs that are no more, or that the org whose run set them does not have.
 DELETE FROM timers AS t
- WHERE t.timer_id = ANY ($1::bigint[]) AND NOT EXISTS (SELECT FROM runs AS r WHERE r.run_id = t.run_id)
+ WHERE t.timer_id = ANY ($1::bigint[])
+   AND NOT EXISTS (SELECT FROM runs AS r WHERE r.run_id = t.run_id AND r.org = t.org)
 
 -- name: soonest
 -- The $3 soonest timers due within $2 seconds. $1: internal events.

@@ -24,13 +24,16 @@ class RunRow:
     ended_at: datetime | None
     revision: int
     traceparent: str | None
+    parent_run: UUID | None = None
+    parent_step: int | None = None
+    awaited_children: int = 0
     input: bytes = b""
     output: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A step. `worker` is who holds it now; `due_at` is when its timer is due."""
+    """A step. `worker` holds it now, its timer is due `due_at`, `child_run` is its child."""
 
     step: int
     node: str
@@ -50,6 +53,7 @@ class StepRow:
     started_at: datetime | None
     ended_at: datetime | None
     due_at: datetime | None
+    child_run: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ class RunFilter:
     tags: Mapping[str, str] = field(default_factory=dict)
     created_from: datetime | None = None
     created_before: datetime | None = None
+    parent: UUID | None = None
 
 
 async def read_run(
@@ -96,6 +97,8 @@ async def list_runs(
         list(wanted.tags.keys()),
         list(wanted.tags.values()),
         limit,
+        wanted.parent,
+        _earliest_child(wanted.parent) if wanted.parent else None,
     )
     return [RunRow(**record) for record in found]
 
@@ -111,6 +114,12 @@ async def read_history(
     """Read history lines numbered above `after`, oldest first."""
     found = await connection.fetch(sql("reads.run_history"), run_id, after, limit)
     return [HistoryRow(**record) for record in found]
+
+
+def _earliest_child(parent: UUID) -> UUID:
+    """Return the smallest id that a child of the run can have, so that months are pruned."""
+    margin = int(ID_CLOCK_MARGIN.total_seconds() * 1000)
+    return UUID(int=max((parent.int >> 80) - margin, 0) << 80)
 
 
 def _id_instant(instant: datetime | None, margin: timedelta) -> datetime | None:

@@ -13,7 +13,6 @@ from perdure_machine.events import (
     Event,
     ExpireLease,
     Failed,
-    FireTimer,
     Offer,
     Queue,
     Report,
@@ -120,7 +119,7 @@ class Driver:
     async def fire_due(self) -> list[Reply]:
         """Deliver every timer that is due now, each in an event of its own."""
         due = [timer for timer in await self.engine.timers() if timer.remaining <= 0]
-        return [await self.submit(timer.run_id, FireTimer(timer.timer_id)) for timer in due]
+        return [await self.engine.fire(timer) for timer in due]
 
     async def expire_due(self) -> list[Reply]:
         """Take away every lease that ran out."""

@@ -7,12 +7,12 @@ from dataclasses import replace
 from uuid import UUID
 
 from perdure_machine.events import Event
-from perdure_machine.memory import MemoryEngine
-from perdure_machine.replies import Reply
-from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+from perdure_machine.memory import DueTimer, MemoryEngine
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
+from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import PerdureError
 
-from perdure_testkit.engines.port import Lease, Line, RunStarted, StartOf, Timer
+from perdure_testkit.engines.port import Lease, Line, OfChild, RunStarted, StartOf, Timer
 
 
 class MemoryPort:
@@ -42,6 +42,14 @@ class MemoryPort:
         """Apply events of one run in one batch; answer each."""
         return self.engine.submit_all(org, run_id, events)
 
+    async def fire(self, timer: Timer) -> Reply:
+        """Deliver a timer and do what it asks for."""
+        return self.engine.fire(DueTimer(timer.org, timer.run_id, timer.timer_id))
+
+    async def answer(self, org: str, asked: ChildWanted | ChildUnwanted) -> OfChild:
+        """Do what a parent of `org` asks about its child, without telling it."""
+        return self.engine.answer_parent(org, asked)
+
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""
         return self.engine.renew(org, lease.run_id, lease.step, lease.fence, lease.lease_id)
@@ -53,8 +61,15 @@ class MemoryPort:
     async def timers(self) -> Sequence[Timer]:
         """Return all timers."""
         return [
-            Timer(t.timer_id, t.run_id, t.timer.kind, t.timer.step, t.due_at - self.engine.now)
-            for t in self.engine.timers()
+            Timer(
+                timer_id=one.timer_id,
+                org=one.org,
+                run_id=one.run_id,
+                kind=one.timer.kind,
+                step=one.timer.step,
+                remaining=one.due_at - self.engine.now,
+            )
+            for one in self.engine.timers()
         ]
 
     async def queued(self) -> Sequence[tuple[UUID, int]]:
@@ -83,6 +98,10 @@ class MemoryPort:
     async def effects(self, run_id: UUID) -> Sequence[EffectState]:
         """Return a run's effects."""
         return self.engine.effects(run_id)
+
+    async def children(self, run_id: UUID) -> Sequence[ChildState]:
+        """Return a run's children, by step."""
+        return self.engine.children(run_id)
 
     async def history(self, run_id: UUID) -> Sequence[Line]:
         """Return the lines of a run's history."""

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
-from perdure_machine.events import Event
-from perdure_machine.replies import Reply
+from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.states import TimerKind
-from perdure_machine.view import AttemptState, EffectState, RunState, StepState
+from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import PerdureError
+
+OfChild = ChildStarted | ChildRefused | ChildForgone
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +39,10 @@ class StartOf:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A timer of a run; `remaining` seconds until it is due."""
+    """A timer of a run, set by a run of `org`; `remaining` seconds until it is due."""
 
     timer_id: int
+    org: str
     run_id: UUID
     kind: TimerKind
     step: int | None
@@ -79,6 +82,12 @@ class Engine(Protocol):
     async def submit(self, org: str, run_id: UUID, *events: Event) -> list[Reply | PerdureError]:
         """Apply events of one run in one batch; answer each."""
 
+    async def fire(self, timer: Timer) -> Reply:
+        """Deliver a timer and do what it asks for; one of no run of its org is deleted."""
+
+    async def answer(self, org: str, asked: ChildWanted | ChildUnwanted) -> OfChild:
+        """Do what a parent of `org` asks about its child, without telling it."""
+
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""
 
@@ -105,6 +114,9 @@ class Engine(Protocol):
 
     async def effects(self, run_id: UUID) -> Sequence[EffectState]:
         """Return a run's effects."""
+
+    async def children(self, run_id: UUID) -> Sequence[ChildState]:
+        """Return a run's children, by step."""
 
     async def history(self, run_id: UUID) -> Sequence[Line]:
         """Return the lines of a run's history."""

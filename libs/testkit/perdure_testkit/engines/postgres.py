@@ -8,25 +8,35 @@ from uuid import UUID
 
 import asyncpg
 from perdure_machine.changes import Changes
-from perdure_machine.events import Event, ExpireLease
+from perdure_machine.events import (
+    ChildForgone,
+    ChildStarted,
+    Event,
+    ExpireLease,
+    FireTimer,
+    TellOfChild,
+)
 from perdure_machine.node_error import decode_error
-from perdure_machine.replies import Reply, Stale
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply, Stale
 from perdure_machine.states import TimerKind
-from perdure_machine.view import AttemptState, EffectState, RunState, StepState
-from perdure_runtime.errors import PerdureError
+from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
+from perdure_runtime.errors import NotFound, PerdureError
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.child_starts import answer_parent, forgo_child
+from perdure_store.apply.children import load_children
 from perdure_store.apply.rows import attempt_state, effect_state, run_state, step_state
 from perdure_store.apply.run_ids import RunIds
-from perdure_store.apply.starter import StartAnswer, Starter, StartRequest
+from perdure_store.apply.starter import StartAnswer, Starter, StartOutcome, StartRequest
 from perdure_store.apply.write import GuardFailed
 from perdure_store.catalogue import publish_workflow
 from perdure_store.leases import HeldLease, Renewal, renew_leases
 from perdure_store.sweeps import expired_leases
+from perdure_store.timers import drop_orphans
 
 from perdure_testkit.database import Database
-from perdure_testkit.engines.port import Lease, Line, RunStarted, StartOf, Timer
+from perdure_testkit.engines.port import Lease, Line, OfChild, RunStarted, StartOf, Timer
 
 RETENTION = 7 * 86_400.0
 """How long a start key outlives its run, in seconds."""
@@ -41,7 +51,7 @@ UPDATE runs SET age_at = age_at - $1 * interval '1 s' WHERE age_at IS NOT NULL;
 UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
 """
 _TIMERS = """
-SELECT timer_id, run_id, kind, step,
+SELECT timer_id, org, run_id, kind, step,
        extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining
   FROM timers ORDER BY due_at, timer_id
 """
@@ -52,7 +62,8 @@ SELECT step, key AS effect_key, kind AS effect_kind, status AS effect_status, fe
   FROM effects WHERE run_id = $1 ORDER BY key
 """
 _OF_RUNS = (
-    "history", "outbox", "timers", "effects", "attempts", "steps", "run_tags", "start_keys", "runs"
+    "history", "outbox", "timers", "children", "effects", "attempts", "steps", "run_tags",
+    "start_keys", "runs",
 )  # fmt: skip
 EVER = 1e9
 """Seconds that are longer than any lane's lease."""
@@ -120,6 +131,34 @@ class PostgresPort:
         assert not isinstance(answers, Skipped)
         return list(answers)
 
+    async def fire(self, timer: Timer) -> Reply:
+        """Deliver a timer and do what it asks for; one of no run of its org is deleted."""
+        reply = await self._submit_one(timer.org, timer.run_id, FireTimer(timer.timer_id))
+        if isinstance(reply, NotFound):
+            await drop_orphans(self.coordinator, [timer.timer_id])
+            return Stale()
+        if isinstance(reply, ChildWanted | ChildUnwanted):
+            told = TellOfChild(timer.timer_id, await self.answer(timer.org, reply))
+            reply = await self._submit_one(timer.org, timer.run_id, told)
+        if isinstance(reply, PerdureError):
+            raise reply
+        return reply
+
+    async def answer(self, org: str, asked: ChildWanted | ChildUnwanted) -> OfChild:
+        """Do what a parent of `org` asks about its child, without telling it."""
+        return await answer_parent(org, asked, self._start, self._forgo)
+
+    async def _submit_one(self, org: str, run_id: UUID, event: Event) -> Reply | PerdureError:
+        (answer,) = await self.submit(org, run_id, event)
+        return answer
+
+    async def _start(self, request: StartRequest) -> StartOutcome:
+        (outcome,) = await self.starter.start(self.coordinator, [request])
+        return outcome
+
+    async def _forgo(self, org: str, start_key: str) -> ChildStarted | ChildForgone:
+        return await forgo_child(self.coordinator, org, start_key, retention=RETENTION)
+
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""
         held = HeldLease(org, lease.run_id, lease.step, lease.fence, lease.lease_id)
@@ -135,8 +174,8 @@ class PostgresPort:
     async def timers(self) -> Sequence[Timer]:
         """Return all timers."""
         return [
-            Timer(r["timer_id"], r["run_id"], TimerKind(r["kind"]), r["step"], r["remaining"])
-            for r in await self.admin.fetch(_TIMERS)
+            Timer(**{**row, "kind": TimerKind(row["kind"])})
+            for row in await self.admin.fetch(_TIMERS)
         ]
 
     async def queued(self) -> Sequence[tuple[UUID, int]]:
@@ -171,6 +210,12 @@ class PostgresPort:
         """Return a run's effects."""
         states = [effect_state(row) for row in await self.admin.fetch(_EFFECTS, run_id)]
         return [state for state in states if state is not None]
+
+    async def children(self, run_id: UUID) -> Sequence[ChildState]:
+        """Return a run's children, by step."""
+        steps = [(run_id, step.step) for step in await self.steps(run_id)]
+        found = await load_children(self.admin, steps)
+        return [child for _, child in sorted(found.get(run_id, {}).items())]
 
     async def history(self, run_id: UUID) -> Sequence[Line]:
         """Return the lines of a run's history."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -12,11 +13,12 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     TimerRef,
 )
 from perdure_machine.events import FireTimer
-from perdure_machine.replies import Early, Reply
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Early, Reply
 from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import PerdureError, Unavailable
 
 from perdure_coordinator.answers import found_status, in_time
+from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.messages import parse_uuid
 
@@ -24,29 +26,37 @@ PutOffs = Batcher[int, None]
 """Takes the ids of timers whose delivery failed."""
 
 
-async def fire_timers(
-    committers: Committers, put_offs: PutOffs, request: FireTimersRequest
-) -> FireTimersResponse:
+@dataclass(frozen=True, slots=True)
+class Firing:
+    """What the delivery of timers needs."""
+
+    committers: Committers
+    children: Children
+    put_offs: PutOffs
+
+
+async def fire_timers(firing: Firing, request: FireTimersRequest) -> FireTimersResponse:
     """Deliver the timers and answer in order."""
-    firings = [_firing(timer) for timer in request.timers]
-    answers = await in_time(_deliver(committers, put_offs, *firing) for firing in firings)
+    events = [_event(timer) for timer in request.timers]
+    answers = await in_time(_deliver(firing, *event) for event in events)
     return FireTimersResponse(results=map(_result, answers))
 
 
-def _firing(timer: TimerRef) -> tuple[UUID, str, FireTimer]:
+def _event(timer: TimerRef) -> tuple[UUID, str, FireTimer]:
     return parse_uuid(timer.run_id, "timers.run_id"), timer.org, FireTimer(timer.timer_id)
 
 
-async def _deliver(
-    committers: Committers, put_offs: PutOffs, run_id: UUID, org: str, event: FireTimer
-) -> Reply:
+async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:
     """Deliver one timer, however late; one that fails would else be picked first for ever."""
     try:
-        return await committers.submit(run_id, org, event)
+        reply = await firing.committers.submit(run_id, org, event)
+        if isinstance(reply, ChildWanted | ChildUnwanted):
+            return await firing.children.answer(run_id, org, event.timer_id, reply)
+        return reply
     except Unavailable:
         raise
     except PerdureError:
-        await put_offs.submit(event.timer_id)
+        await firing.put_offs.submit(event.timer_id)
         raise
 
 

@@ -10,14 +10,12 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     StartRunResponse,
     StartRunResult,
 )
-from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.tracing import span
-from perdure_store.apply.starter import StartOutcome, StartRequest
+from perdure_store.apply.starter import StartRequest
 
+from perdure_coordinator.children import Starts
 from perdure_coordinator.messages import error_message
-
-Starts = Batcher[StartRequest, StartOutcome]
 
 
 async def start_run(starts: Starts, request: StartRunRequest) -> StartRunResponse:

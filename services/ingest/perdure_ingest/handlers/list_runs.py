@@ -48,9 +48,13 @@ def check(request: ListRunsRequest) -> tuple[RunFilter, int]:
     )
     if created_from and created_before and created_from > created_before:
         fields.add("created_before", "must not lie before created_from")
+    parent = (
+        fields.run_id("parent_run_id", request.parent_run_id) if request.parent_run_id else None
+    )
     size = fields.page_size("page_size", request.page_size, default=limits.DEFAULT_PAGE)
     fields.refuse()
-    return RunFilter(workflow or None, status, tags, created_from, created_before), size
+    wanted = RunFilter(workflow or None, status, tags, created_from, created_before, parent)
+    return wanted, size
 
 
 def _status(fields: Check, value: int) -> str | None:
@@ -71,4 +75,5 @@ def _query(caller: Caller, wanted: RunFilter) -> Query:
         dict(wanted.tags),
         wanted.created_from,
         wanted.created_before,
+        str(wanted.parent or ""),
     )

@@ -9,8 +9,10 @@ from perdure_runtime.tracing import current_traceparent
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.identity import Caller
-from perdure_ingest.start_keys import OWN_PREFIX, own_start_key
+from perdure_ingest.start_keys import RESERVED, own_start_key
 from perdure_ingest.validation import Check
+
+_RESERVED = " or ".join(map(repr, RESERVED))
 
 
 async def start_run(doors: Doors, caller: Caller, request: StartRunRequest) -> StartRunResponse:
@@ -45,6 +47,6 @@ def check(caller: Caller, request: StartRunRequest) -> StartRunItem:
 
 
 def _start_key(fields: Check, key: str) -> str:
-    if key.startswith(OWN_PREFIX):
-        fields.add("start_key", f"must not begin with {OWN_PREFIX!r}, which ingest uses itself")
+    if key.startswith(RESERVED):
+        fields.add("start_key", f"must not begin with {_RESERVED}, which Perdure uses itself")
     return fields.text("start_key", key, longest=limits.MAX_START_KEY)

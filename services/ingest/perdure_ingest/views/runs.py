@@ -29,6 +29,9 @@ def listed_run(row: RunRow) -> run_pb2.Run:
         ended_at=timestamp(row.ended_at),
         revision=row.revision,
         traceparent=row.traceparent or "",
+        parent_run_id=str(row.parent_run or ""),
+        parent_step=row.parent_step or 0,
+        awaited_children=row.awaited_children,
     )
 
 
@@ -84,6 +87,7 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         started_at=timestamp(row.started_at),
         ended_at=timestamp(row.ended_at),
         due_at=timestamp(row.due_at),
+        child_run_id=str(row.child_run or ""),
         attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
     )
 
