@@ -107,7 +107,7 @@ SELECT s.org, s.run_id, s.step, s.status::text, 'parked for a cause that does no
  WHERE s.status = 'parked' AND r.status = 'running'
    AND NOT EXISTS (SELECT FROM standing_causes AS c WHERE c.run_id = s.run_id AND c.step = s.step OFFSET 0)
 UNION ALL
-SELECT o.org, o.run_id, o.step, o.status::text, 'waiting for a scope in which nothing moves'
+SELECT o.org, c.run_id, o.step, o.status::text, 'waiting for a scope in which nothing moves'
   FROM scopes AS c
   JOIN runs AS r ON r.run_id = c.run_id
   JOIN steps AS o ON o.run_id = c.run_id AND o.step = c.owner

@@ -340,7 +340,6 @@ CREATE TABLE scopes (
     output bytea,
     error bytea,
     CONSTRAINT scopes_pkey PRIMARY KEY (run_id, scope, generation),
-    CONSTRAINT scopes_one_per_index UNIQUE (run_id, owner, generation, index),
     CONSTRAINT scopes_error_when_failed CHECK (((status <> 'failed'::scope_status) OR (error IS NOT NULL))),
     CONSTRAINT scopes_output_when_completed CHECK (((output IS NOT NULL) = (status = 'completed'::scope_status)))
 ) PARTITION BY RANGE (run_id);
@@ -402,6 +401,7 @@ CREATE INDEX timers_by_run ON timers (run_id);
 CREATE INDEX timers_in_turn ON timers (internal, org, next_try);
 CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (step IS NOT NULL);
 CREATE INDEX timers_soonest ON timers (internal, next_try);
+CREATE INDEX scopes_running ON scopes (run_id, owner) WHERE (status = 'running'::scope_status);
 CREATE INDEX children_that_end_with_it ON children (run_id, step) WHERE ((status = 'running'::text) AND (on_parent_end = 'cancel'::text));
 
 -- ---- Views
@@ -489,7 +489,7 @@ UNION ALL
          OFFSET 0))
 UNION ALL
  SELECT o.org,
-    o.run_id,
+    c.run_id,
     o.step,
     o.status::text AS status,
     'waiting for a scope in which nothing moves'::text AS missing

@@ -242,14 +242,29 @@ class ChildState:
 
 
 @dataclass(frozen=True, slots=True)
+class RowsOf:
+    """Some of the scopes of a step, in the order of their places: `count` of them from `start`.
+
+    `path` is that of the step: its node, after the scope that this is in.
+    """
+
+    step: int
+    path: str
+    generation: int
+    start: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A run and what was loaded of it.
 
     `known_nodes` are the nodes whose step is in `steps` if there is one at all, as those of all
     `known_places` are; `unfinished` the steps to end of a closed run, None where they were not
     asked for. `open_inside` are, by how their scopes' paths begin, the unfinished steps of
-    sub-graphs that stop. `children` are by step; `leaving` those of them that are to end with what
-    has ended, None where they were not asked for.
+    sub-graphs that stop; `rows` scopes with their outputs, where these were asked for. `children`
+    are by step; `leaving` those of them that are to end with what has ended, None where they were
+    not asked for.
     """
 
     run: RunState
@@ -265,6 +280,7 @@ class View:
     open_inside: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     children: Mapping[int, ChildState] = field(default_factory=dict)
     leaving: tuple[int, ...] | None = None
+    rows: Mapping[RowsOf, tuple[ScopeState, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +296,7 @@ class Wanted:
     blocks: frozenset[int] = frozenset()  # the counters of these steps
     open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so
     leaving: bool = False
+    rows: frozenset[RowsOf] = frozenset()
 
 
 class ViewTooNarrow(Exception):

@@ -103,7 +103,6 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "effects_calls_positive": _fault,
         "effects_settled_has_time": _fault,
         "scopes_pkey": _fault,
-        "scopes_one_per_index": _fault,
         "scopes_output_when_completed": _fault,
         "scopes_error_when_failed": _fault,
         "blocks_pkey": _fault,

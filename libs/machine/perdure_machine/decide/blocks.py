@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.fanning import Fan, end_item, fan_of, needs_source, open_items
+from perdure_machine.decide.fanning import Fan, end_item, fan_of, open_items
 from perdure_machine.decide.liveness import stopping_around
 from perdure_machine.decide.repeating import FirstPass, end_pass, first_pass, open_passes
 from perdure_machine.decide.scope import scope_for
@@ -27,9 +27,9 @@ _Opening = Fan | FirstPass | None
 
 def begin_block(draft: Draft, node: Node, place: Place, kind: Block, values: Scope) -> StepState:
     """Begin a node that holds a sub-graph. Raises `ExpressionFailed`."""
-    opening = _opening(kind, values)
+    opening = _opening(draft, kind, values)
     step = new_step(draft, node, place, StepStatus.WAITING)
-    if isinstance(opening, Fan) and needs_source(opening):
+    if isinstance(opening, Fan) and opening.is_kept:
         step = replace(step, input=opening.source)
     draft.put_step(PutStep(step))
     _open(draft, step, place.generation, opening)
@@ -38,7 +38,7 @@ def begin_block(draft: Draft, node: Node, place: Place, kind: Block, values: Sco
 
 def retry_block(draft: Draft, step: StepState, kind: Block, values: Scope) -> None:
     """Begin the whole again, in scopes of a new generation. Raises `ExpressionFailed`."""
-    opening = _opening(kind, values)
+    opening = _opening(draft, kind, values)
     generation = draft.run.scope_generation + 1
     draft.run = replace(draft.run, scope_generation=generation)
     again = draft.put_step(PutStep(moved(step, Move.RESTART)))
@@ -75,10 +75,10 @@ def is_block(draft: Draft, step: StepState) -> bool:
     return isinstance(draft.node(step).kind, BLOCKS)
 
 
-def _opening(kind: Block, values: Scope) -> _Opening:
+def _opening(draft: Draft, kind: Block, values: Scope) -> _Opening:
     match kind:
         case ForEach():
-            return fan_of(kind, values)
+            return fan_of(draft, kind, values)
         case Repeat():
             return first_pass(kind, values)
         case _:

@@ -347,4 +347,5 @@ class Draft:
             open_inside={},
             children=self.children,
             leaving=None,
+            rows={},
         )

@@ -6,11 +6,11 @@ Items are rows from the start, made some at a time, so that no event takes longe
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.rows import reference, referred, row_bytes
 from perdure_machine.decide.wholes import begin_scope, complete_whole, fail_whole, new_scope
 from perdure_machine.definition.model import ForEach
 from perdure_machine.expressions import (
@@ -41,63 +41,51 @@ ITEMS_FAILED = "ITEMS_FAILED"
 
 @dataclass(frozen=True, slots=True)
 class Fan:
-    """What a `for_each` begins with: its items, batched, and how many of them run at once."""
+    """What a `for_each` begins with: a list or what stands for rows, how many, how many at once."""
 
     source: bytes
-    items: tuple[bytes, ...]
+    total: int
     limit: int
 
+    @property
+    def is_kept(self) -> bool:
+        """Whether the source is to be kept, because not all rows are made with the step."""
+        return self.total > MAX_MADE_AT_ONCE
 
-def fan_of(kind: ForEach, values: Scope) -> Fan:
+
+def fan_of(draft: Draft, kind: ForEach, values: Scope) -> Fan:
     """Evaluate what a `for_each` begins with. Raises `ExpressionFailed`."""
     source = render(kind.items, values)
-    items = batches(source, kind.batch)
-    if items is None:
+    rows = referred(draft, source)
+    items = elements(source) if rows is None else None
+    if rows is None and items is None:
         raise _failure(f"{source[:80]!r} is no list", kind.items)
-    if len(items) > MAX_ITEMS:
+    count = rows.count if rows is not None else len(items or ())
+    if count > MAX_ITEMS:
         raise ExpressionFailed(
             ExpressionCode.LIMIT,
-            f"it gives {len(items)} items; at most {MAX_ITEMS} are allowed",
+            f"it gives {count} items; at most {MAX_ITEMS} are allowed",
             kind.items.source,
         )
     limit = DEFAULT_CONCURRENCY if kind.concurrency is None else _limit(kind.concurrency, values)
-    return Fan(source, tuple(items), limit)
-
-
-def batches(source: bytes, size: int) -> list[bytes] | None:
-    """Return the items of a list, or lists of `size` of them; None if it is no list (R12)."""
-    items = elements(source)
-    if items is None or size == 1:
-        return items
-    chunks = (items[start : start + size] for start in range(0, len(items), size))
-    return [b"[" + b",".join(chunk) + b"]" for chunk in chunks]
-
-
-def needs_source(fan: Fan) -> bool:
-    """Tell whether the list is to be kept, because not all rows are made with the step."""
-    return len(fan.items) > MAX_MADE_AT_ONCE
+    return Fan(source, -(-count // kind.batch), limit)
 
 
 def open_items(draft: Draft, step: StepState, generation: int, fan: Fan) -> None:
-    """Make the first items and begin as many as may run."""
-    block = draft.put_block(
-        BlockState(step.step, generation, total=len(fan.items), limit=fan.limit)
-    )
-    draft.record("items_began", step, items=len(fan.items), at_once=fan.limit)
-    if not fan.items:
-        complete_whole(draft, step, fan_output(draft, block))
-        return
-    _make(draft, step, block, fan.items[:MAX_MADE_AT_ONCE])
+    """Make the first items and begin as many as may run. Raises `ViewTooNarrow`."""
+    block = draft.put_block(BlockState(step.step, generation, total=fan.total, limit=fan.limit))
+    draft.record("items_began", step, items=fan.total, at_once=fan.limit)
+    if fan.total == 0:
+        complete_whole(draft, step, reference(draft, block))
+    else:
+        _make(draft, step, block, fan.source)
 
 
 def make_more(draft: Draft, step: StepState) -> None:
     """Make the next items of a list that was too long for one event. Raises `ViewTooNarrow`."""
-    kind, block = draft.node(step).kind, draft.block(step)
     if step.input is None:
         raise ViewTooNarrow(Wanted(steps=frozenset({step.step})))
-    assert isinstance(kind, ForEach)
-    items = batches(step.input, kind.batch) or []
-    _make(draft, step, block, items[block.made : block.made + MAX_MADE_AT_ONCE])
+    _make(draft, step, draft.block(step), step.input)
 
 
 def end_item(
@@ -126,15 +114,10 @@ def end_item(
     return None
 
 
-def fan_output(draft: Draft, block: BlockState) -> bytes:
-    """Return what stands for the rows of the items: never the rows themselves (language.md)."""
-    ref = f"{draft.run.run_id}/{block.step}/{block.generation}"
-    return json.dumps(
-        {"ref": ref, "count": block.ended, "failed": block.failed}, separators=(",", ":")
-    ).encode()
-
-
-def _make(draft: Draft, step: StepState, block: BlockState, items: Sequence[bytes]) -> None:
+def _make(draft: Draft, step: StepState, block: BlockState, source: bytes) -> None:
+    kind = draft.node(step).kind
+    assert isinstance(kind, ForEach)
+    items = _items(draft, source, block.made, kind.batch)
     for offset, item in enumerate(items):
         new_scope(draft, step, block.generation, block.made + offset, item=item)
     block = draft.put_block(replace(block, made=block.made + len(items)))
@@ -144,28 +127,47 @@ def _make(draft: Draft, step: StepState, block: BlockState, items: Sequence[byte
     _begin_next(draft, step, block)
 
 
+def _items(draft: Draft, source: bytes, made: int, batch: int) -> list[bytes]:
+    """Return the items to make after `made` of them, or lists of `batch` of them (R12)."""
+    start, count = made * batch, MAX_MADE_AT_ONCE * batch
+    rows = referred(draft, source)
+    if rows is not None:
+        left = min(count, rows.count - start)
+        parts = row_bytes(draft, replace(rows, start=start, count=left))
+    else:
+        parts = (elements(source) or [])[start : start + count]
+    if batch == 1:
+        return parts
+    chunks = (parts[first : first + batch] for first in range(0, len(parts), batch))
+    return [b"[" + b",".join(chunk) + b"]" for chunk in chunks]
+
+
 def _begin_next(draft: Draft, step: StepState, block: BlockState) -> None:
     """Begin items for which there is room."""
     room = block.limit - (block.begun - block.ended)
     begin = min(room, block.made - block.begun)
     if begin <= 0:
         return
-    places = [
-        Place(inner_scope(step.scope, step.node, index), block.generation)
-        for index in range(block.begun, min(block.made, block.begun + max(begin, _ASKED_FOR)))
-    ]
-    if any(place not in draft.scopes for place in places[:begin]):
-        raise ViewTooNarrow(Wanted(scopes=frozenset(places)))
+    places = _places(step, block, begin)
+    if any(place not in draft.scopes for place in places):
+        more = min(max(begin, _ASKED_FOR), block.made - block.begun)
+        raise ViewTooNarrow(Wanted(scopes=frozenset(_places(step, block, more))))
     draft.put_block(replace(block, begun=block.begun + begin))
-    for place in places[:begin]:
+    for place in places:
         begin_scope(draft, draft.scope(place))
+
+
+def _places(step: StepState, block: BlockState, count: int) -> list[Place]:
+    """Return the next items to begin."""
+    indexes = range(block.begun, block.begun + count)
+    return [Place(inner_scope(step.scope, step.node, n), block.generation) for n in indexes]
 
 
 def _end_all(draft: Draft, step: StepState, block: BlockState) -> None:
     if block.error is not None:
         fail_whole(draft, step, block.error)
     else:
-        complete_whole(draft, step, fan_output(draft, block))
+        complete_whole(draft, step, reference(draft, block))
 
 
 def _is_too_many(kind: ForEach, block: BlockState) -> bool:

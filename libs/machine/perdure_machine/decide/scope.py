@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.rows import ROWS, with_rows
 from perdure_machine.definition.model import ForEach
 from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
 from perdure_machine.expressions.reads import (
@@ -47,7 +49,14 @@ def scope_for(
     payload = run_input(draft) if any(read.root == INPUT for read in reads) else b""
     joined = join() if join is not None and any(read.root == JOIN for read in reads) else None
     loop = loop_values(draft, place) if any(read.root in LOOP_ROOTS for read in reads) else {}
-    return Scope(payload, _Nodes(draft, place, own), _facts(draft.run), joined, error, loop)
+    nodes = _Nodes(draft, place, own, _wanting_rows(reads))
+    return Scope(payload, nodes, _facts(draft.run), joined, error, loop)
+
+
+def _wanting_rows(reads: Iterable[Read]) -> frozenset[str]:
+    """Return the nodes of whose output the rows are read that it stands for."""
+    wanting = (read for read in reads if read.part == "output" and read.path[:1] == (ROWS,))
+    return frozenset(str(read.node) for read in wanting)
 
 
 def loop_values(draft: Draft, place: Place) -> dict[str, bytes]:
@@ -83,12 +92,26 @@ def run_input(draft: Draft) -> bytes:
 
 
 class _Nodes(Mapping[str, NodeValue]):
-    def __init__(self, draft: Draft, place: Place, own: Mapping[str, NodeValue]) -> None:
+    def __init__(
+        self,
+        draft: Draft,
+        place: Place,
+        own: Mapping[str, NodeValue],
+        wanting_rows: frozenset[str],
+    ) -> None:
         self._draft = draft
+        self._wanting_rows = wanting_rows
         self._place = place
         self._own = own
 
     def __getitem__(self, node: str) -> NodeValue:
+        value = self._value(node)
+        if node not in self._wanting_rows or value.output is None:
+            return value
+        with_them = with_rows(self._draft, value.output, f"nodes.{node}.output.{ROWS}")
+        return replace(value, output=with_them)
+
+    def _value(self, node: str) -> NodeValue:
         if node in self._own:
             return self._own[node]
         step = self._draft.step_of(At(*self._draft.place_of(node, self._place), node))

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.fanning import fan_output
+from perdure_machine.decide.rows import reference
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled, end_stopped
 from perdure_machine.decide.wholes import complete_whole, fail_whole
 from perdure_machine.places import inner_scopes
@@ -46,7 +46,7 @@ def wind_down(draft: Draft, step: StepState) -> None:
 def _open_inside(draft: Draft, step: StepState) -> list[int]:
     """Return the unfinished steps inside, at most one more than are ended at once."""
     prefix = inner_scopes(step.scope, step.node)
-    is_new = step.step not in draft.view.steps
+    is_new = step.step >= draft.view.run.next_step
     loaded = () if is_new else draft.view.open_inside.get(prefix)
     if loaded is None:
         raise ViewTooNarrow(Wanted(open_inside=frozenset({prefix})))
@@ -70,7 +70,7 @@ def _end(draft: Draft, step: StepState) -> None:
             assert block.error is not None
             fail_whole(draft, step, block.error)
         case BlockEnd.COMPLETE:
-            complete_whole(draft, step, fan_output(draft, block))
+            complete_whole(draft, step, reference(draft, block))
         case _:
             drop_ways_forward(draft, step)
             end_cancelled(draft, draft.steps[step.step])

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
-from perdure_machine.places import Place
+from perdure_machine.places import At, Place
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import (
     BlockState,
@@ -95,6 +95,7 @@ class RunRow:
     ended_at: float | None = None
     age_at: float | None = None
     steps: dict[int, StepRow] = field(default_factory=dict)
+    activated: set[At] = field(default_factory=set)
     attempts: list[AttemptRow] = field(default_factory=list)
     effects: dict[str, EffectRow] = field(default_factory=dict)
     timers: dict[int, TimerRow] = field(default_factory=dict)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
@@ -11,7 +11,7 @@ from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.places import TOP, inner_scopes
 from perdure_machine.states import ENDED, StepStatus
-from perdure_machine.view import AttemptState, StepState, TimerState, View
+from perdure_machine.view import AttemptState, RowsOf, ScopeState, StepState, TimerState, View
 
 
 def view_of(row: RunRow, now: float) -> View:
@@ -54,7 +54,26 @@ def with_unfinished(view: View) -> View:
         unfinished=tuple(unfinished[: MAX_ENDED_AT_ONCE + 1]),
         open_inside=dict(_open_inside(view)),
         leaving=tuple(leaving[: MAX_LEFT_AT_ONCE + 1]),
+        rows=_Rows(view.scopes.values()),
     )
+
+
+class _Rows(Mapping[RowsOf, tuple[ScopeState, ...]]):
+    """The scopes that are asked for, whichever they are."""
+
+    def __init__(self, scopes: Iterable[ScopeState]) -> None:
+        self._scopes = {(one.owner, one.generation, one.index): one for one in scopes}
+
+    def __getitem__(self, rows: RowsOf) -> tuple[ScopeState, ...]:
+        indexes = range(rows.start, rows.start + rows.count)
+        keys = ((rows.step, rows.generation, index) for index in indexes)
+        return tuple(self._scopes[key] for key in keys if key in self._scopes)
+
+    def __iter__(self) -> Iterator[RowsOf]:
+        return iter(())
+
+    def __len__(self) -> int:
+        return 0
 
 
 def _open_inside(view: View) -> Iterator[tuple[str, tuple[int, ...]]]:

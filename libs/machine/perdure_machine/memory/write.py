@@ -64,8 +64,7 @@ def _check_step(row: RunRow, change: StepChange, now: float) -> None:
     number, before, expired = change.put.step.step, change.before, change.put.expired
     found = row.steps.get(number)
     if before is None:
-        one_activation = all(other.state.at != change.put.step.at for other in row.steps.values())
-        if found is not None or not one_activation:
+        if found is not None or change.put.step.at in row.activated:
             raise GuardFailed(f"step {number}")
         return
     seen = (before.status, before.fence, before.lease_id)
@@ -107,6 +106,7 @@ def _write_step(row: RunRow, put: PutStep, now: float) -> None:
     payload = found.state.input if found else put.step.input
     written.state = replace(put.step, input=payload, lease_left=None)
     row.steps[put.step.step] = written
+    row.activated.add(put.step.at)
 
 
 def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:

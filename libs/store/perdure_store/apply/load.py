@@ -25,7 +25,9 @@ from perdure_machine.states import ENDED, ChildStatus, StepStatus, TimerKind
 from perdure_machine.view import (
     ChildState,
     EffectState,
+    RowsOf,
     RunState,
+    ScopeState,
     StepState,
     TimerState,
     View,
@@ -34,7 +36,13 @@ from perdure_machine.view import (
 
 from perdure_store.apply.batch import RunEvents
 from perdure_store.apply.children import load_children, load_leaving
-from perdure_store.apply.load_scopes import Blocks, load_blocks, load_open_inside, with_scopes
+from perdure_store.apply.load_scopes import (
+    Blocks,
+    load_blocks,
+    load_open_inside,
+    load_rows,
+    with_scopes,
+)
 from perdure_store.apply.rows import (
     attempt_state,
     effect_state,
@@ -100,6 +108,7 @@ class More:
     input: bytes | None
     blocks: Blocks
     open_inside: Mapping[str, tuple[StepState, ...]]
+    rows: Mapping[RowsOf, tuple[ScopeState, ...]]
     leaving: tuple[ChildState, ...] = ()
 
     def added_to(self, view: View) -> View:
@@ -127,6 +136,7 @@ class More:
             unfinished=unfinished,
             scopes={**self.blocks.scopes, **view.scopes},
             blocks={**self.blocks.blocks, **view.blocks},
+            rows={**view.rows, **self.rows},
             open_inside={
                 **view.open_inside,
                 **{
@@ -167,6 +177,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
         payload,
         await load_blocks(connection, run, wanted),
         {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
+        {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
         tuple(leaving),
     )
 

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE
 from perdure_machine.places import TOP, Place
-from perdure_machine.view import BlockState, RunState, ScopeState, StepState, View, Wanted
+from perdure_machine.view import BlockState, RowsOf, RunState, ScopeState, StepState, View, Wanted
 
 from perdure_store.apply.rows import block_state, scope_state, step_state
 from perdure_store.pool import Connection
@@ -61,6 +61,15 @@ async def load_open_inside(
     query = sql("scopes.load_open_inside")
     rows = await connection.fetch(query, run.run_id, prefix, MAX_STOPPED_AT_ONCE + 1)
     return tuple(map(step_state, rows))
+
+
+async def load_rows(connection: Connection, run: RunState, rows: RowsOf) -> tuple[ScopeState, ...]:
+    """Return some scopes of a step with their outputs."""
+    indexes = range(rows.start, rows.start + rows.count)
+    paths = [f"{rows.path}[{index}]" for index in indexes]
+    query = sql("scopes.load_rows")
+    found = await connection.fetch(query, run.run_id, paths, rows.generation)
+    return tuple(replace(scope_state(row), output=row["output"]) for row in found)
 
 
 async def _load(

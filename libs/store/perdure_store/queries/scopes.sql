@@ -34,16 +34,19 @@ WITH RECURSIVE around AS (
       JOIN scopes AS s ON s.run_id = a.run_id AND s.scope = a.outer_scope AND s.generation = a.outer_generation
       JOIN steps AS o ON o.run_id = s.run_id AND o.step = s.owner
 ), upcoming AS (
-    SELECT DISTINCT a.run_id, a.owner, b.generation, b.begun
-      FROM around AS a JOIN blocks AS b ON b.run_id = a.run_id AND b.step = a.owner
+    SELECT DISTINCT a.run_id, b.generation, b.begun, b.made,
+           CASE WHEN o.scope = '' THEN o.node ELSE o.scope || '.' || o.node END AS path
+      FROM around AS a
+      JOIN blocks AS b ON b.run_id = a.run_id AND b.step = a.owner
+      JOIN steps AS o ON o.run_id = a.run_id AND o.step = a.owner
      WHERE b.begun < b.made
 )
 SELECT run_id, scope, generation, owner, index, status, ended_nodes, item, carry, error FROM around
 UNION ALL
 SELECT s.run_id, s.scope, s.generation, s.owner, s.index, s.status, s.ended_nodes, s.item, s.carry, s.error
   FROM upcoming AS u
-  JOIN scopes AS s ON s.run_id = u.run_id AND s.owner = u.owner AND s.generation = u.generation
-                  AND s.index BETWEEN u.begun AND u.begun + $4 - 1
+ CROSS JOIN generate_series(u.begun, LEAST(u.made, u.begun + $4) - 1) AS next (index)
+  JOIN scopes AS s ON s.run_id = u.run_id AND s.scope = u.path || '[' || next.index || ']' AND s.generation = u.generation
 
 -- name: load_blocks
 -- Loads the counters of steps.
@@ -57,6 +60,13 @@ SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priorit
        losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, NULL::bytea AS input,
        NULL::bytea AS output, NULL::float8 AS lease_left
   FROM unnest($1::uuid[], $2::integer[]) AS n (run_id, step) JOIN steps USING (run_id, step)
+
+-- name: load_rows
+-- Loads scopes with what they ended with, in the order of their places.
+SELECT scope, generation, owner, index, status, ended_nodes, NULL::bytea AS item, NULL::bytea AS carry, output, error
+  FROM scopes
+ WHERE run_id = $1 AND scope = ANY ($2::text[]) AND generation = $3
+ ORDER BY index
 
 -- name: load_open_inside
 -- Loads the next unfinished steps whose scopes' paths begin in one way.
