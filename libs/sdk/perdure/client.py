@@ -154,10 +154,21 @@ class Client:
         )
         return await self._transport.call(self._runs.StartRun, request)
 
-    async def get_run(self, run_id: str) -> run_pb2.Run:
-        """Read one run with its steps, attempts and effects."""
-        request = run_service_pb2.GetRunRequest(run_id=run_id)
+    async def get_run(self, run_id: str, *, scope: str = "") -> run_pb2.Run:
+        """Read one run with the steps of a scope (the top), their attempts and effects."""
+        request = run_service_pb2.GetRunRequest(run_id=run_id, scope=scope)
         return (await self._transport.call(self._runs.GetRun, request)).run
+
+    async def list_scopes(self, run_id: str, step: int) -> AsyncGenerator[run_pb2.Scope, None]:
+        """Yield the scopes of a step in order: rows of a `for_each`, passes of a `repeat`."""
+        request = run_service_pb2.ListScopesRequest(run_id=run_id, step=step)
+        while True:
+            page = await self._transport.call(self._runs.ListScopes, request)
+            for scope in page.scopes:
+                yield scope
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
 
     async def list_runs(
         self,

@@ -11,6 +11,9 @@ MAX_DOCUMENT_BYTES = 1024 * 1024
 MAX_NAME = 200
 """Characters of a workflow's name."""
 
+MAX_SCOPE = 1000
+"""Characters of a scope's path: the deepest with the longest ids is shorter."""
+
 MAX_START_KEY = 200
 MAX_REQUEST_ID = 200
 MAX_REASON = 1000

@@ -20,6 +20,7 @@ from perdure_ingest.handlers.get_run import get_run
 from perdure_ingest.handlers.get_run_history import get_run_history
 from perdure_ingest.handlers.get_workflow import get_workflow
 from perdure_ingest.handlers.list_runs import list_runs
+from perdure_ingest.handlers.list_scopes import list_scopes
 from perdure_ingest.handlers.list_workflows import list_workflows
 from perdure_ingest.handlers.publish_workflow import publish_workflow
 from perdure_ingest.handlers.start_run import start_run
@@ -46,6 +47,12 @@ class RunServicer(run_service_pb2_grpc.RunServiceServicer):
     ) -> run_service_pb2.GetRunResponse:
         """Delegate."""
         return await get_run(self._doors, self._identify(context), request)
+
+    async def ListScopes(
+        self, request: run_service_pb2.ListScopesRequest, context: Context
+    ) -> run_service_pb2.ListScopesResponse:
+        """Delegate."""
+        return await list_scopes(self._doors, self._identify(context), request)
 
     async def ListRuns(
         self, request: run_service_pb2.ListRunsRequest, context: Context

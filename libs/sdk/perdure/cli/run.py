@@ -18,6 +18,7 @@ from perdure.cli.output import (
     coloured,
     duration,
     moment,
+    one_line,
     print_json,
     print_json_list,
     print_table,
@@ -79,12 +80,17 @@ async def start(
 
 @run.command()
 @click.argument("run_id")
+@click.option("--scope", default="", help="The steps of this scope, such as 'batch[17]'.")
 @json_option
 @calls_api
-async def show(client: Client, run_id: str, as_json: bool) -> None:
+async def show(client: Client, run_id: str, scope: str, as_json: bool) -> None:
     """Show a run on one screen: where it stands, its steps and effects."""
-    if as_json:
-        print_json(await client.get_run(run_id))
+    if as_json or scope:
+        state = await client.get_run(run_id, scope=scope)
+        if as_json:
+            print_json(state)
+        else:
+            click.echo("\n".join(timeline(state, datetime.now(UTC))))
         return
     # The first state of a watch leaves out payloads of steps, which this screen does not show.
     async with aclosing(client.watch_run(run_id)) as states:
@@ -92,6 +98,36 @@ async def show(client: Client, run_id: str, as_json: bool) -> None:
             click.echo("\n".join(timeline(state, datetime.now(UTC))))
             await _print_children(client, state)
             break
+
+
+@run.command()
+@click.argument("run_id")
+@click.argument("step", type=int)
+@click.option("--limit", type=click.IntRange(min=1), default=DEFAULT_LISTED, show_default=True)
+@json_option
+@calls_api
+async def scopes(client: Client, run_id: str, step: int, limit: int, as_json: bool) -> None:
+    """List the items or passes of STEP, the number of a step that holds a sub-graph."""
+    found: list[run_pb2.Scope] = []
+    async with aclosing(client.list_scopes(run_id, step)) as listed:
+        async for each in listed:
+            found.append(each)
+            if len(found) == limit:
+                break
+    if as_json:
+        print_json_list(found)
+    else:
+        print_table(("scope", "status", "given", "output", "error"), map(_scope_row, found))
+
+
+def _scope_row(scope: run_pb2.Scope) -> tuple[str, ...]:
+    given, output = (one_line(part.decode(errors="replace"), 60) for part in _payloads(scope))
+    error = scope.error.code if scope.HasField("error") else ""
+    return scope.path, coloured(scope.status), given, output, error
+
+
+def _payloads(scope: run_pb2.Scope) -> tuple[bytes, bytes]:
+    return scope.item or scope.carry, scope.output
 
 
 @run.command("list")

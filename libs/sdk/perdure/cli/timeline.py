@@ -93,6 +93,8 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
             return f"{name} is tried again {_due(step, now, 'at')}{cause}"
         case run_pb2.STEP_STATUS_WAITING if step.kind == "run":
             return f"{name} waits for {_child(step)}"
+        case run_pb2.STEP_STATUS_WAITING if step.HasField("progress"):
+            return f"{name} {progress(step, now)}"
         case run_pb2.STEP_STATUS_WAITING:
             return f"{name} waits {_due(step, now, 'until')}"
         case _:
@@ -101,6 +103,22 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
 
 def _child(step: run_pb2.Step) -> str:
     return f"run {step.child_run_id}" if step.child_run_id else "its run to start"
+
+
+def progress(step: run_pb2.Step, now: datetime) -> str:
+    """Say how far a step has come that holds a sub-graph."""
+    counts = step.progress
+    match step.kind:
+        case "for_each":
+            failed = f", {counts.failed} failed" if counts.failed else ""
+            running = counts.begun - counts.ended
+            return f"has ended {counts.ended} of {counts.total} items{failed}, {running} run"
+        case "repeat" if step.HasField("due_at"):
+            return f"begins pass {counts.begun} {_due(step, now, 'at')}"
+        case "repeat":
+            return f"is in pass {counts.begun - 1}"
+        case _:
+            return "is under way"
 
 
 def _queued_for(step: run_pb2.Step, now: datetime) -> str:

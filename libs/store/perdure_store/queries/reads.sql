@@ -2,7 +2,7 @@
 -- Every query on a partitioned table names a run id or bounds of run ids, so that months are pruned.
 
 -- name: run_snapshots
--- Reads whole runs that are past a revision, each as of one snapshot; payloads of steps if they are wanted.
+-- Reads runs that are past a revision, each with one scope's steps as of one snapshot; their payloads if wanted.
 -- Each inner query names the run ids again, since only a parameter prunes months while planning.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
        r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent,
@@ -16,22 +16,26 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
                (SELECT min(t.due_at) FROM timers AS t
                  WHERE t.run_id = s.run_id AND t.step = s.step AND NOT t.internal),
                (SELECT c.child_run FROM children AS c
-                 WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[]))
+                 WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[])),
+               b.generation, b.total, b.begun, b.ended, b.failed
            )
              FROM steps AS s
-            WHERE s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[])
+             LEFT JOIN blocks AS b ON b.run_id = s.run_id AND b.step = s.step AND b.run_id = ANY ($2::uuid[])
+            WHERE s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[]) AND s.scope = $5
             ORDER BY s.step
        ) AS steps,
        ARRAY(
            SELECT ROW (a.step, a.fence, a.worker, a.outcome, a.error, a.started_at, a.ended_at)
-             FROM attempts AS a
-            WHERE a.run_id = r.run_id AND a.run_id = ANY ($2::uuid[])
+             FROM steps AS s
+             JOIN attempts AS a ON a.run_id = s.run_id AND a.step = s.step AND a.run_id = ANY ($2::uuid[])
+            WHERE s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[]) AND s.scope = $5
             ORDER BY a.step, a.fence
        ) AS attempts,
        ARRAY(
            SELECT ROW (e.key, e.step, e.kind, e.status::text, e.calls, e.begun_at, e.settled_at)
              FROM effects AS e
-            WHERE e.run_id = r.run_id AND e.run_id = ANY ($2::uuid[])
+             JOIN steps AS s ON s.run_id = e.run_id AND s.step = e.step AND s.run_id = ANY ($2::uuid[])
+            WHERE e.run_id = r.run_id AND e.run_id = ANY ($2::uuid[]) AND s.scope = $5
             ORDER BY e.begun_at, e.key
        ) AS effects
   FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS wanted (org, run_id, revision)
@@ -39,17 +43,34 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
  WHERE r.run_id = ANY ($2::uuid[]);
 
 -- name: run_payload_bytes
--- Sums the sizes of a run's payloads and errors, those of its steps and attempts included.
+-- Sums the sizes of a run's payloads and errors, those of one scope's steps and their attempts included.
 SELECT (
            SELECT coalesce(sum(octet_length(input) + coalesce(octet_length(output), 0)), 0)
              FROM runs WHERE run_id = $1
        ) + (
            SELECT coalesce(sum(coalesce(octet_length(input), 0) + coalesce(octet_length(output), 0)
                                + coalesce(octet_length(error), 0)), 0)
-             FROM steps WHERE run_id = $1
+             FROM steps WHERE run_id = $1 AND scope = $2
        ) + (
-           SELECT coalesce(sum(octet_length(error)), 0) FROM attempts WHERE run_id = $1
+           SELECT coalesce(sum(octet_length(a.error)), 0)
+             FROM steps AS s JOIN attempts AS a ON a.run_id = s.run_id AND a.step = s.step
+            WHERE s.run_id = $1 AND s.scope = $2
        );
+
+-- name: list_scopes
+-- Lists the scopes of a step's newest try with places from $4 on, in their order; one that never ended is cancelled
+-- once its step has ended.
+SELECT c.scope AS path, c.index, c.item, c.carry, c.output, c.error,
+       CASE WHEN c.status IN ('pending', 'running') AND s.ended_at IS NOT NULL THEN 'cancelled'
+            ELSE c.status::text END AS status
+  FROM runs AS r
+  JOIN steps AS s ON s.run_id = r.run_id AND s.step = $3
+  JOIN blocks AS b ON b.run_id = s.run_id AND b.step = s.step
+ CROSS JOIN generate_series($4::integer, LEAST(b.made, $4::integer + $5::integer) - 1) AS places (index)
+  JOIN scopes AS c ON c.run_id = r.run_id AND c.generation = b.generation
+   AND c.scope = CASE WHEN s.scope = '' THEN '' ELSE s.scope || '.' END || s.node || '[' || places.index || ']'
+ WHERE r.org = $1 AND r.run_id = $2
+ ORDER BY c.index;
 
 -- name: run_exists
 -- Tells whether the org has a run.

@@ -33,7 +33,10 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A step. `worker` holds it now, its timer is due `due_at`, `child_run` is its child."""
+    """A step. `worker` holds it now, its timer is due `due_at`, `child_run` is its child.
+
+    The last five are the counters of a step that holds a sub-graph, None for any other.
+    """
 
     step: int
     node: str
@@ -54,6 +57,24 @@ class StepRow:
     ended_at: datetime | None
     due_at: datetime | None
     child_run: UUID | None = None
+    generation: int | None = None
+    total: int | None = None
+    begun: int | None = None
+    ended: int | None = None
+    failed: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScopeRow:
+    """A scope of a step; payloads and error are JSON."""
+
+    path: str
+    index: int
+    status: str
+    item: bytes | None
+    carry: bytes | None
+    output: bytes | None
+    error: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +105,7 @@ class EffectRow:
 
 @dataclass(frozen=True, slots=True)
 class RunSnapshot:
-    """A run with its steps, attempts and effects, all as of one moment.
+    """A run with the steps of one scope, their attempts and effects, all as of one moment.
 
     Payloads of steps are there only if they were asked for.
     """

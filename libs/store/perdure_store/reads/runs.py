@@ -16,6 +16,7 @@ from perdure_store.reads.rows import (
     HistoryRow,
     RunRow,
     RunSnapshot,
+    ScopeRow,
     StepRow,
 )
 from perdure_store.sql import sql
@@ -52,15 +53,16 @@ class RunFilter:
 
 
 async def read_run(
-    pool: asyncpg.Pool, org: str, run_id: UUID, *, with_payloads: bool
+    pool: asyncpg.Pool, org: str, run_id: UUID, *, with_payloads: bool, scope: str = ""
 ) -> RunSnapshot | None:
-    """Read one run, None if the org has none of that id."""
-    found = await read_changed(pool, [Watched(org, run_id)], with_payloads=with_payloads)
+    """Read one run with the steps of a scope, None if the org has none of that id."""
+    watched = [Watched(org, run_id)]
+    found = await read_changed(pool, watched, with_payloads=with_payloads, scope=scope)
     return found[0] if found else None
 
 
 async def read_changed(
-    pool: asyncpg.Pool, watched: Sequence[Watched], *, with_payloads: bool
+    pool: asyncpg.Pool, watched: Sequence[Watched], *, with_payloads: bool, scope: str = ""
 ) -> list[RunSnapshot]:
     """Read those runs that are past the revision known of them, in one query (p12)."""
     async with acquire(pool) as connection:
@@ -70,14 +72,24 @@ async def read_changed(
             [each.run_id for each in watched],
             [each.revision for each in watched],
             with_payloads,
+            scope,
         )
     return [_snapshot(record) for record in found]
 
 
-async def payload_bytes(pool: asyncpg.Pool, run_id: UUID) -> int:
-    """Sum the sizes of a run's payloads and errors; 0 if there is no such run."""
+async def payload_bytes(pool: asyncpg.Pool, run_id: UUID, scope: str) -> int:
+    """Sum the sizes of payloads and errors of a run and a scope; 0 if there is no such run."""
     async with acquire(pool) as connection:
-        return int(await connection.fetchval(sql("reads.run_payload_bytes"), run_id))
+        return int(await connection.fetchval(sql("reads.run_payload_bytes"), run_id, scope))
+
+
+async def list_scopes(
+    connection: Connection, org: str, run_id: UUID, step: int, *, start: int, limit: int
+) -> list[ScopeRow]:
+    """List the scopes of a step from the place `start` on, in the order of their places."""
+    query = sql("reads.list_scopes")
+    found = await connection.fetch(query, org, run_id, step, start, limit)
+    return [ScopeRow(**record) for record in found]
 
 
 async def list_runs(

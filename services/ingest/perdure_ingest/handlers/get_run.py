@@ -13,13 +13,15 @@ from perdure_ingest.views.runs import whole_run
 
 
 async def get_run(doors: Doors, caller: Caller, request: GetRunRequest) -> GetRunResponse:
-    """Read a run with everything that hangs on it, as of one moment."""
+    """Read a run with the steps of one scope, as of one moment."""
     fields = Check()
     run_id = fields.run_id("run_id", request.run_id)
+    scope = fields.text("scope", request.scope, longest=limits.MAX_SCOPE)
     fields.refuse()
-    size = await payload_bytes(doors.pool, run_id)
+    size = await payload_bytes(doors.pool, run_id, scope)
+    with_payloads = size <= limits.MAX_RUN_PAYLOADS
     snapshot = await read_run(
-        doors.pool, caller.org, run_id, with_payloads=size <= limits.MAX_RUN_PAYLOADS
+        doors.pool, caller.org, run_id, with_payloads=with_payloads, scope=scope
     )
     if snapshot is None:
         raise run_not_found(run_id)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from perdure_contracts.v1 import run_pb2
 from perdure_machine.node_error import decode_error
-from perdure_store.reads.rows import AttemptRow, EffectRow, RunRow, RunSnapshot, StepRow
+from perdure_store.reads.rows import AttemptRow, EffectRow, RunRow, RunSnapshot, ScopeRow, StepRow
 
 from perdure_ingest.start_keys import shown_start_key
 from perdure_ingest.views.instants import timestamp
@@ -89,6 +89,32 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         due_at=timestamp(row.due_at),
         child_run_id=str(row.child_run or ""),
         attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
+        progress=_progress(row),
+    )
+
+
+def _progress(row: StepRow) -> run_pb2.Progress | None:
+    if row.generation is None:
+        return None
+    return run_pb2.Progress(
+        generation=row.generation,
+        total=row.total or 0,
+        begun=row.begun or 0,
+        ended=row.ended or 0,
+        failed=row.failed or 0,
+    )
+
+
+def scope_message(row: ScopeRow) -> run_pb2.Scope:
+    """Show a scope of a step."""
+    return run_pb2.Scope(
+        path=row.path,
+        index=row.index,
+        status=row.status,
+        item=row.item or b"",
+        carry=row.carry or b"",
+        output=row.output or b"",
+        error=error_message(row.error),
     )
 
 
