@@ -133,6 +133,7 @@ CREATE TABLE workflow_nodes (
     steps text[] NOT NULL,
     outputs text[] NOT NULL,
     input boolean NOT NULL,
+    publish text,
     CONSTRAINT workflow_nodes_pkey PRIMARY KEY (workflow_id, node)
 );
 
@@ -173,6 +174,10 @@ CREATE TABLE runs (
     depth smallint DEFAULT 0 NOT NULL,
     open_children integer DEFAULT 0 NOT NULL,
     awaited_children integer DEFAULT 0 NOT NULL,
+    deadline_at timestamp with time zone,
+    start_at timestamp with time zone,
+    pending boolean DEFAULT false NOT NULL,
+    begun_at timestamp with time zone,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -322,9 +327,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -384,6 +389,7 @@ ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN 
 -- ---- Indexes
 
 CREATE INDEX runs_by_age ON runs (age_at) WHERE ((status = 'running'::run_status) AND (age_at IS NOT NULL));
+CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE ((status = 'running'::run_status) AND (deadline_at IS NOT NULL));
 CREATE INDEX runs_by_org ON runs (org, run_id);
 CREATE INDEX runs_by_parent ON runs (parent_run, run_id) WHERE (parent_run IS NOT NULL);
 CREATE INDEX runs_by_workflow ON runs (org, workflow, run_id);

@@ -194,6 +194,7 @@ async def test_a_run_that_ended_otherwise_refuses_the_cancel(driver: Driver) -> 
 async def test_a_run_past_its_age_is_closed_with_its_steps(driver: Driver) -> None:
     await driver.publish(TASK, **AGED)
     run = await driver.start()
+    await driver.engine.advance(90_000)
     assert await driver.submit(run, ExpireRun()) == Applied()
     state = await driver.engine.run(run)
     assert state.status is RunStatus.TIMED_OUT

@@ -22,6 +22,10 @@ CATCHING: Nodes = {"a": {"task": {"handler": "x"}, "on_failure": [{"output": 1}]
 CATCHING_WAIT: Nodes = {
     "a": {"wait": "1s", "result": "${input.missing}", "on_failure": [{"output": 1}]}
 }
+LIMITED: Nodes = {"a": {"task": {"handler": "x"}, "deadline": 0.8}}
+CATCHING_LIMITED: Nodes = {
+    "a": {"task": {"handler": "x"}, "deadline": 0.8, "on_failure": [{"output": 1}]}
+}
 CALL: Nodes = {
     "http": {
         "url": "https://pay.example",
@@ -73,6 +77,12 @@ async def end_wait(driver: Driver, run: UUID) -> None:
     await driver.fire_due()
 
 
+async def pass_deadline(driver: Driver, run: UUID) -> None:
+    await back_off(driver, run)
+    await driver.engine.advance(0.9)
+    await driver.fire_due()
+
+
 async def acquire_forgotten(driver: Driver, run: UUID) -> None:
     await driver.acquire(run, "a")
     await driver.engine.advance(11)
@@ -108,9 +118,11 @@ CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.BACK_OFF, R, NODES, back_off),
     (Move.FAIL, Q, FORGOTTEN, acquire_forgotten),
     (Move.FAIL, R, NODES, fail),
+    (Move.FAIL, B, LIMITED, pass_deadline),
     (Move.FAIL, W, FAILING_WAIT, end_wait),
     (Move.CATCH, Q, CATCHING_FORGOTTEN, acquire_forgotten),
     (Move.CATCH, R, CATCHING, fail),
+    (Move.CATCH, B, CATCHING_LIMITED, pass_deadline),
     (Move.CATCH, W, CATCHING_WAIT, end_wait),
     (Move.RETRY, B, NODES, retry),
     (Move.END_WAIT, W, WAIT, end_wait),

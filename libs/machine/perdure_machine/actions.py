@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
-from perdure_machine.states import AttemptOutcome, TimerKind
+from perdure_machine.states import AttemptOutcome, RunLimit, TimerKind
 from perdure_machine.view import (
     BlockState,
     ChildState,
@@ -19,12 +19,24 @@ from perdure_machine.view import (
 
 
 @dataclass(frozen=True, slots=True)
+class Instant:
+    """A time: `at` seconds since 1970, or `after` seconds from the write where `at` is None."""
+
+    after: float = 0.0
+    at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class PutRun:
-    """The run's row becomes `run`. `ended` stamps its end; `age` limits the age of a new one."""
+    """The run's row becomes `run`. `ended` stamps its end.
+
+    `limits` are seconds from the write, for a run that begins; `start` is when a new one is to.
+    """
 
     run: RunState
     ended: bool = False
-    age: float | None = None
+    limits: Mapping[RunLimit, float] = field(default_factory=dict)
+    start: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +78,10 @@ class Dequeue:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """A timer due `after` seconds from the write; of another run where `to` names one."""
+    """A timer due `after` seconds from the write, or `at` seconds since 1970.
+
+    Of another run where `to` names one.
+    """
 
     kind: TimerKind
     step: int | None
@@ -74,6 +89,7 @@ class SetTimer:
     generation: int = 0
     details: bytes | None = None
     to: UUID | None = None
+    at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +101,20 @@ class DropTimer:
 
 @dataclass(frozen=True, slots=True)
 class DropStepTimers:
-    """The step needs none of its timers any more; START_CHILD stays, because it is answered."""
+    """The step needs none of its timers any more; without `deadline` but for that one.
+
+    START_CHILD stays, because it is answered.
+    """
 
     step: int
+    deadline: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DropRunTimers:
+    """The run itself needs none of its timers of this kind any more."""
+
+    kind: TimerKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +178,7 @@ Action = (
     | SetTimer
     | DropTimer
     | DropStepTimers
+    | DropRunTimers
     | RecordAttempt
     | PutEffect
     | PutScope

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from perdure_machine.actions import (
     Action,
     Dequeue,
+    DropRunTimers,
     DropStepTimers,
     DropTimer,
     Enqueue,
@@ -49,7 +50,8 @@ class Changes:
     dequeue: tuple[int, ...]
     set_timers: tuple[SetTimer, ...]
     drop_timers: tuple[int, ...]
-    drop_step_timers: tuple[int, ...]
+    drop_step_timers: tuple[DropStepTimers, ...]
+    drop_run_timers: tuple[TimerKind, ...]
     attempts: tuple[RecordAttempt, ...]
     effects: tuple[PutEffect, ...]
     children: tuple[PutChild, ...]
@@ -73,7 +75,8 @@ class _Folder:
         self.queued: dict[int, bool] = {}
         self.set_timers: list[SetTimer] = []
         self.drop_timers: list[int] = []
-        self.drop_step_timers: list[int] = []
+        self.drop_step_timers: list[DropStepTimers] = []
+        self.drop_run_timers: list[TimerKind] = []
         self.attempts: list[RecordAttempt] = []
         self.effects: dict[str, PutEffect] = {}
         self.children: dict[int, PutChild] = {}
@@ -95,8 +98,12 @@ class _Folder:
                 self.set_timers.append(action)
             case DropTimer(timer_id):
                 self.drop_timers.append(timer_id)
-            case DropStepTimers(step):
-                self._drop_step_timers(step)
+            case DropStepTimers():
+                self.set_timers = [one for one in self.set_timers if not drops(action, one)]
+                self.drop_step_timers.append(action)
+            case DropRunTimers(kind):
+                self.set_timers = [one for one in self.set_timers if one.kind is not kind]
+                self.drop_run_timers.append(kind)
             case RecordAttempt():
                 self.attempts.append(action)
             case PutEffect():
@@ -114,8 +121,9 @@ class _Folder:
         last = self.run
         self.run = action
         if last is not None:
-            age = action.age if action.age is not None else last.age
-            self.run = replace(action, ended=action.ended or last.ended, age=age)
+            limits = {**last.limits, **action.limits}
+            ended, start = action.ended or last.ended, action.start or last.start
+            self.run = replace(action, ended=ended, limits=limits, start=start)
 
     def _put_step(self, action: PutStep) -> None:
         last = self.steps.get(action.step.step)
@@ -124,11 +132,6 @@ class _Folder:
         if last is not None and _keeps_lease(last, action):
             action = replace(action, lease_for=last.lease_for, try_for=last.try_for)
         self.steps[action.step.step] = action
-
-    def _drop_step_timers(self, step: int) -> None:
-        kept = [one for one in self.set_timers if one.to is not None or not drops_with(one, step)]
-        self.set_timers = kept
-        self.drop_step_timers.append(step)
 
     def _put_effect(self, action: PutEffect) -> None:
         last = self.effects.get(action.effect.key)
@@ -148,6 +151,7 @@ class _Folder:
             set_timers=tuple(self.set_timers),
             drop_timers=tuple(self.drop_timers),
             drop_step_timers=tuple(self.drop_step_timers),
+            drop_run_timers=tuple(self.drop_run_timers),
             attempts=tuple(self.attempts),
             effects=tuple(self.effects.values()),
             children=tuple(self.children.values()),
@@ -157,9 +161,11 @@ class _Folder:
         )
 
 
-def drops_with(timer: SetTimer, step: int) -> bool:
-    """Tell whether the timer goes when the step needs none any more."""
-    return timer.step == step and timer.kind is not TimerKind.START_CHILD
+def drops(action: DropStepTimers, timer: SetTimer) -> bool:
+    """Tell whether the timer is one of those that are dropped."""
+    is_kept = timer.kind is TimerKind.DEADLINE and not action.deadline
+    is_answered = timer.kind is TimerKind.START_CHILD
+    return timer.step == action.step and timer.to is None and not is_kept and not is_answered
 
 
 def _keeps_lease(last: PutStep, action: PutStep) -> bool:

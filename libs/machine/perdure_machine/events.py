@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from perdure_machine.actions import Instant
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import NodeError, Parent
 
@@ -20,7 +21,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class Start:
-    """A new run; `input` has its defaults filled in and is checked."""
+    """A new run; `input` has its defaults filled in and is checked.
+
+    `start` is when it is to begin, None for at once.
+    """
 
     run_id: UUID
     org: str
@@ -33,6 +37,7 @@ class Start:
     traceparent: str | None = None
     parent: Parent | None = None
     depth: int = 0
+    start: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +150,7 @@ class CancelRun:
 
 @dataclass(frozen=True, slots=True)
 class ExpireRun:
-    """The run passed its age limit."""
+    """The run may have passed its deadline or its age limit."""
 
 
 Event = Acquire | Release | Report | ExpireLease | FireTimer | TellOfChild | CancelRun | ExpireRun

@@ -47,6 +47,14 @@ def _below(details: Details) -> str:
     return f" as a child of run {parent}" if parent else ""
 
 
+def _limit(details: Details) -> str:
+    return "deadline" if details.get("limit") == "deadline" else "age limit"
+
+
+def _begins(details: Details) -> str:
+    return f"at {details['at']}" if "at" in details else f"in {_seconds(details)}"
+
+
 def _then(details: Details) -> str:
     then = details.get("then")
     if then is None:
@@ -57,6 +65,7 @@ def _then(details: Details) -> str:
 _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyType(
     {
         "run_started": lambda d, f: f"the run started{_below(d)}",
+        "run_scheduled": lambda d, f: f"the run is to begin {_begins(d)}",
         "run_completed": lambda d, f: "every node ended: the run completed",
         "run_finished": lambda d, f: f"{_node(d)} finished the run",
         "run_failing": lambda d, f: (
@@ -64,7 +73,7 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         ),
         "run_failed": lambda d, f: f"the run failed: {_error(d)}",
         "run_cancelled": lambda d, f: f"the run was cancelled{_because(d)}",
-        "run_timed_out": lambda d, f: "the run passed its age limit and was closed",
+        "run_timed_out": lambda d, f: f"the run passed its {_limit(d)} and was closed",
         "step_queued": lambda d, f: f"{_node(d)} waits for a worker",
         "step_leased": lambda d, f: (
             f"{_node(d)} was taken by {d.get('worker', '?')} (acquisition {f})"

@@ -17,6 +17,9 @@ MAX_MESSAGE = 4096
 MAX_DETAILS = 64 * 1024
 """Largest details kept of an error, in bytes; larger ones are dropped (F093)."""
 
+DEADLINE = "DEADLINE"
+"""The code of a node, and of a run, that did not end in the time it had."""
+
 
 class ErrorClass(StrEnum):
     """What an error means for retries (design section 11)."""

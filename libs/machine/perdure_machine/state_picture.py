@@ -42,7 +42,10 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.COMPLETE: "the try ended well: ReportResult",
         Move.BACK_OFF: "the try failed and there will be another: ReportResult, or its timeout",
         Move.CATCH: "it failed, and an `output` of its `on_failure` stands in",
-        Move.FAIL: "no try will follow a failed one, a wait has no result, or a key is forgotten",
+        Move.FAIL: (
+            "no try will follow a failed one, a wait has no result, a key is forgotten, or"
+            " its deadline passed"
+        ),
         Move.RETRY: "the time for the next try has come: FireTimers",
         Move.RESTART: "the time for the next try of a whole has come: FireTimers",
         Move.END_WAIT: (
@@ -59,7 +62,7 @@ RUN_ENDS: Mapping[RunStatus, str] = MappingProxyType(
         RunStatus.COMPLETED: "every node ended and no failure was uncaught, or a `finish`",
         RunStatus.FAILED: "a failure was not caught, and every node ended or none can run any more",
         RunStatus.CANCELLED: "CancelRun",
-        RunStatus.TIMED_OUT: "it passed `limits.age`: ExpireRuns",
+        RunStatus.TIMED_OUT: "it passed its `deadline` or `limits.age`: ExpireRuns",
     }
 )
 

@@ -12,7 +12,14 @@ class RunStatus(StrEnum):
     COMPLETED = "completed"  # all nodes ended and none failed uncaught
     FAILED = "failed"  # a node failed and nothing caught it
     CANCELLED = "cancelled"  # somebody cancelled it
-    TIMED_OUT = "timed_out"  # it passed its age limit
+    TIMED_OUT = "timed_out"  # it passed its deadline or its age limit
+
+
+class RunLimit(StrEnum):
+    """A time that a run may have been given at its start; past it the run is closed."""
+
+    DEADLINE = "deadline"  # of this run, as its document and its input have it
+    AGE = "age"  # of every run of the definition
 
 
 class StepStatus(StrEnum):
@@ -104,7 +111,9 @@ class TimerKind(StrEnum):
     RETRY = "retry"  # a step's next try
     WAIT = "wait"  # the end of a step's wait, or of the one between two passes
     TIMEOUT = "timeout"  # the most that a try of a whole sub-graph may take
+    DEADLINE = "deadline"  # the end of the time that a node has
     END_STEPS = "end_steps"  # end the unfinished steps of a closed run, some at a time
+    BEGIN = "begin"  # begin a run whose start was put off
     ADVANCE = "advance"  # go on with inline nodes that were too many for one event
     FAN_OUT = "fan_out"  # make the rows of the next items of a `for_each`
     STOP_INSIDE = "stop_inside"  # end what is unfinished inside of a sub-graph, some at a time
@@ -117,6 +126,7 @@ class TimerKind(StrEnum):
 INTERNAL_TIMERS = frozenset(
     {
         TimerKind.END_STEPS,
+        TimerKind.BEGIN,
         TimerKind.ADVANCE,
         TimerKind.FAN_OUT,
         TimerKind.STOP_INSIDE,

@@ -8,7 +8,7 @@ from types import MappingProxyType
 
 from perdure_runtime.errors import FailedPrecondition, Reason
 
-from perdure_machine.states import StepStatus
+from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import StepState
 
 
@@ -21,7 +21,7 @@ class Move(StrEnum):
     COMPLETE = "complete"  # the try ended well
     BACK_OFF = "back_off"  # the try failed and there will be another
     CATCH = "catch"  # it failed, and an output of its `on_failure` stands in
-    FAIL = "fail"  # the try failed and there will be none, or a wait has no result
+    FAIL = "fail"  # it failed and is not tried again, has no result, or passed its deadline
     RETRY = "retry"  # the time for the next try has come
     RESTART = "restart"  # the time for the next try of a whole has come
     END_WAIT = "end_wait"  # what it waited for has come
@@ -36,9 +36,7 @@ class Transition:
     target: StepStatus
 
 
-_MAY_FAIL = frozenset(
-    {StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.WAITING, StepStatus.BACKING_OFF}
-)
+_UNFINISHED = frozenset(StepStatus) - ENDED
 
 TABLE = MappingProxyType(
     {
@@ -49,23 +47,12 @@ TABLE = MappingProxyType(
         Move.BACK_OFF: Transition(
             frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.BACKING_OFF
         ),
-        Move.FAIL: Transition(_MAY_FAIL, StepStatus.FAILED),
-        Move.CATCH: Transition(_MAY_FAIL, StepStatus.COMPLETED),
+        Move.FAIL: Transition(_UNFINISHED, StepStatus.FAILED),
+        Move.CATCH: Transition(_UNFINISHED, StepStatus.COMPLETED),
         Move.RETRY: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.QUEUED),
         Move.RESTART: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.WAITING),
         Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),
-        Move.CANCEL: Transition(
-            frozenset(
-                {
-                    StepStatus.QUEUED,
-                    StepStatus.RUNNING,
-                    StepStatus.BACKING_OFF,
-                    StepStatus.WAITING,
-                    StepStatus.PARKED,
-                }
-            ),
-            StepStatus.CANCELLED,
-        ),
+        Move.CANCEL: Transition(_UNFINISHED, StepStatus.CANCELLED),
     }
 )
 """Every move of a step. A step is created QUEUED, WAITING, or already ended (inline nodes)."""

@@ -13,6 +13,7 @@ from perdure_machine.states import (
     ChildStatus,
     EffectStatus,
     ParentEnd,
+    RunLimit,
     RunStatus,
     ScopeStatus,
     StepStatus,
@@ -53,7 +54,8 @@ class RunState:
 
     `error` stands from the first failure that nothing caught, also while the run goes on. `depth`
     counts the runs above it. Of its children whose end is not known, `open_children` end with it,
-    and its own end waits for `awaited_children`.
+    and its own end waits for `awaited_children`. A `pending` run has not begun; `begun_ms` is when
+    one that was put off did, in milliseconds since 1970, None for one that began when it was made.
     """
 
     run_id: UUID
@@ -80,6 +82,8 @@ class RunState:
     depth: int = 0
     open_children: int = 0
     awaited_children: int = 0
+    pending: bool = False
+    begun_ms: int | None = None
 
     @property
     def ended_steps(self) -> int:
@@ -210,7 +214,10 @@ class EffectState:
 
 @dataclass(frozen=True, slots=True)
 class TimerState:
-    """A timer's row; `remaining` seconds until it is due by the database clock, 0 or less: due."""
+    """A timer's row; `remaining` seconds until it is due by the database clock, 0 or less: due.
+
+    `now_ms` is what that clock said, in milliseconds since 1970.
+    """
 
     timer_id: int
     kind: TimerKind
@@ -218,6 +225,7 @@ class TimerState:
     generation: int
     remaining: float
     details: bytes | None = None
+    now_ms: int = field(default=0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,7 +272,8 @@ class View:
     asked for. `open_inside` are, by how their scopes' paths begin, the unfinished steps of
     sub-graphs that stop; `rows` scopes with their outputs, where these were asked for. `children`
     are by step; `leaving` those of them that are to end with what has ended, None where they were
-    not asked for.
+    not asked for; `passed` the limits that the run is past by the database clock, looked up for
+    events about them only.
     """
 
     run: RunState
@@ -281,6 +290,7 @@ class View:
     children: Mapping[int, ChildState] = field(default_factory=dict)
     leaving: tuple[int, ...] | None = None
     rows: Mapping[RowsOf, tuple[ScopeState, ...]] = field(default_factory=dict)
+    passed: frozenset[RunLimit] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

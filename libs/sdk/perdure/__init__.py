@@ -4,6 +4,7 @@ from perdure_contracts.v1.run_pb2 import (
     Attempt,
     Effect,
     HistoryEvent,
+    Published,
     Run,
     RunError,
     RunStatus,
@@ -12,7 +13,7 @@ from perdure_contracts.v1.run_pb2 import (
 )
 from perdure_contracts.v1.workflow_pb2 import DefinitionProblem, Workflow
 
-from perdure.client import Client, has_ended
+from perdure.client import Client, has_ended, published
 from perdure.errors import FieldProblem, PerdureApiError, PerdureUnavailable
 from perdure.handler_context import Cancellation, HandlerContext
 from perdure.handler_errors import HandlerError, Permanent, RateLimited, Retryable, Unauthorised
@@ -33,6 +34,7 @@ __all__ = [
     "PerdureApiError",
     "PerdureUnavailable",
     "Permanent",
+    "Published",
     "RateLimited",
     "RawJson",
     "Retryable",
@@ -44,4 +46,5 @@ __all__ = [
     "Unauthorised",
     "Workflow",
     "has_ended",
+    "published",
 ]

@@ -7,12 +7,13 @@ import os
 import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from perdure_contracts.v1 import (
     run_pb2,
@@ -136,8 +137,12 @@ class Client:
         start_key: str | None = None,
         tags: Mapping[str, str] | None = None,
         priority: int = 0,
+        start_at: datetime | None = None,
+        start_after: timedelta | float | None = None,
     ) -> run_service_pb2.StartRunResponse:
         """Start a run and return its id; version 0 is the latest.
+
+        It exists at once and begins then too, or at `start_at`, or `start_after` seconds later.
 
         `input` is a value, or bytes that are JSON already; None is `{}`. The same request under the
         same `start_key` gives the first run back, `created` false; another request under it raises
@@ -151,6 +156,8 @@ class Client:
             start_key=f"{OWN_KEY_PREFIX}{uuid.uuid4()}" if start_key is None else start_key,
             tags=tags or {},
             priority=priority,
+            start_at=_timestamp(start_at),
+            start_after=_duration(start_after),
         )
         return await self._transport.call(self._runs.StartRun, request)
 
@@ -214,12 +221,14 @@ class Client:
                 return
             request.page_token = page.next_page_token
 
-    async def watch_run(self, run_id: str) -> AsyncGenerator[run_pb2.Run, None]:
+    async def watch_run(self, run_id: str, until: str = "") -> AsyncGenerator[run_pb2.Run, None]:
         """Yield the run as it is now, then whenever it changed, the last time when it has ended.
 
-        Payloads of its steps are left out. Broken connections are made again.
+        With `until`, the last time is also when a value has been published under that name; it is
+        the only one that is there. Payloads of its steps are left out. Broken connections are made
+        again. Raises FIELD_INVALID if no node of the run publishes under the name.
         """
-        request = run_service_pb2.WatchRunRequest(run_id=run_id)
+        request = run_service_pb2.WatchRunRequest(run_id=run_id, until=until)
         failures = 0
         while True:
             try:
@@ -228,7 +237,7 @@ class Client:
                     async for answer in answers:
                         failures, request.after_revision = 0, answer.run.revision
                         yield answer.run
-                        if has_ended(answer.run):
+                        if has_ended(answer.run) or published(answer.run, until) is not None:
                             return
                 await asyncio.sleep(pause_before(1, None))
             except PerdureUnavailable as failure:
@@ -236,12 +245,18 @@ class Client:
                 seen = request.after_revision > 0
                 await self._transport.pause_after(failure, failures, seen=seen)
 
-    async def wait_run(self, run_id: str, timeout: float | None = None) -> run_pb2.Run:
-        """Wait until a run has ended and return it; raises TimeoutError after `timeout` seconds."""
+    async def wait_run(
+        self, run_id: str, timeout: float | None = None, *, until: str = ""
+    ) -> run_pb2.Run:
+        """Wait until a run has ended and return it; raises TimeoutError after `timeout` seconds.
+
+        With `until`, wait until a value has been published under that name, which `published` gives
+        of the run that is returned; it gives None if the run ended without it.
+        """
         async with asyncio.timeout(timeout):
-            async with aclosing(self.watch_run(run_id)) as changes:
+            async with aclosing(self.watch_run(run_id, until)) as changes:
                 async for run in changes:
-                    if has_ended(run):
+                    if has_ended(run) or published(run, until) is not None:
                         return run
         raise AssertionError("a watch ends with the run")
 
@@ -264,6 +279,11 @@ def has_ended(run: run_pb2.Run) -> bool:
     return run.status not in (run_pb2.RUN_STATUS_UNSPECIFIED, run_pb2.RUN_STATUS_RUNNING)
 
 
+def published(run: run_pb2.Run, name: str) -> bytes | None:
+    """Return what the run has published under `name`, JSON; None if it has not."""
+    return next((one.value for one in run.published if one.name == name), None)
+
+
 def _encoded(document: str | bytes | Definition) -> bytes:
     if isinstance(document, Definition):
         document = document.to_json()
@@ -276,3 +296,11 @@ def _timestamp(instant: datetime | None) -> Timestamp | None:
     timestamp = Timestamp()
     timestamp.FromDatetime(instant)
     return timestamp
+
+
+def _duration(length: timedelta | float | None) -> Duration | None:
+    if length is None:
+        return None
+    duration = Duration()
+    duration.FromTimedelta(length if isinstance(length, timedelta) else timedelta(seconds=length))
+    return duration

@@ -59,12 +59,13 @@ def _published(name: str, row: asyncpg.Record, *, created: bool) -> Published:
 
 
 async def _publish_nodes(connection: Connection, workflow_id: int, definition: Definition) -> None:
-    prefetches = [(node.id, node.prefetch) for node in definition.nodes.values()]
+    nodes = list(definition.nodes.values())
     await connection.execute(
         sql("catalogue.publish_nodes"),
         workflow_id,
-        [node for node, _ in prefetches],
-        [" ".join(sorted(one.steps)) for _, one in prefetches],
-        [" ".join(sorted(one.outputs)) for _, one in prefetches],
-        [one.input for _, one in prefetches],
+        [node.id for node in nodes],
+        [" ".join(sorted(node.prefetch.steps)) for node in nodes],
+        [" ".join(sorted(node.prefetch.outputs)) for node in nodes],
+        [node.prefetch.input for node in nodes],
+        [node.publish for node in nodes],
     )

@@ -36,11 +36,11 @@ class ExpiredLease:
 
 @dataclass(frozen=True, slots=True)
 class OldRun:
-    """A run past its age limit, which it reached at `age_at`."""
+    """A run past its deadline or its age limit, which it reached at `passed_at`."""
 
     org: str
     run_id: UUID
-    age_at: datetime
+    passed_at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,14 +90,17 @@ async def expired_leases(
 
 
 async def old_runs(connection: Connection, after: OldRun | None, *, limit: int) -> list[OldRun]:
-    """Return the next runs past their age limit, after `after`; none hides another (F057)."""
+    """Return the next runs past a limit, after `after`; none hides another (F057).
+
+    A run past both its deadline and its age is listed at each of the two.
+    """
     rows = await connection.fetch(
         sql("sweeps.old_runs"),
-        after.age_at if after else _LONG_AGO,
+        after.passed_at if after else _LONG_AGO,
         after.run_id if after else NO_RUN,
         limit,
     )
-    return [OldRun(row["org"], row["run_id"], row["age_at"]) for row in rows]
+    return [OldRun(row["org"], row["run_id"], row["passed_at"]) for row in rows]
 
 
 async def stuck_page(

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
+from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
+from perdure_machine.expressions.durations import MAX_SECONDS
 from perdure_machine.payload import check_payload
 from perdure_runtime.errors import FieldViolation, InvalidArgument, Reason
 
@@ -122,6 +124,15 @@ class Check:
             self.add(field, "is not an instant between the years 1 and 9999")
             return None
         return message.ToDatetime(UTC)
+
+    def duration(self, field: str, message: Duration | None) -> float | None:
+        """Check a length of time up to ten years; absent is None, else seconds."""
+        if message is None:
+            return None
+        seconds = message.seconds + message.nanos / 1e9
+        if not 0 <= seconds <= MAX_SECONDS:
+            self.add(field, "is not between 0 and ten years")
+        return seconds
 
     def _payload(self, field: str, value: bytes) -> None:
         try:

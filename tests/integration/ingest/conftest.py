@@ -206,6 +206,15 @@ class Rows:
             run_id,
         )
 
+    async def publishing_run(self) -> uuid.UUID:
+        """A waiting run of a workflow whose node `n2` publishes as `receipt`."""
+        await self.workflow()
+        await self.connection.execute(
+            "INSERT INTO workflow_nodes (workflow_id, node, steps, outputs, input, publish) "
+            "SELECT workflow_id, 'n2', '{}', '{}', false, 'receipt' FROM workflows"
+        )
+        return await self.waiting_run()
+
     async def timer(self, run_id: uuid.UUID, *, due_in: timedelta) -> None:
         """The timer of step 1."""
         await self.connection.execute(

@@ -158,6 +158,25 @@ async def test_watch_prints_changes_until_the_end(perdure: Command, rows: Any) -
     ]
 
 
+async def test_the_command_prints_the_value_or_that_there_is_none(
+    perdure: Command, rows: Any
+) -> None:
+    run_id = await rows.publishing_run()
+    late = await perdure("run", "wait", str(run_id), "--until", "receipt", "--timeout", "0.1")
+    assert late.status == 1
+    assert "took longer than 0.1 s" in late.err
+    await rows.finish(run_id)
+    without = await perdure("run", "wait", str(run_id), "--until", "receipt")
+    assert without.status == 1
+    assert "completed, without publishing `receipt`" in without.err
+    ended = await perdure("run", "wait", str(run_id))
+    assert ended.status == 0
+    assert "completed after" in ended.out
+    await rows.step(run_id, 2, output=BIG)
+    there = await perdure("run", "wait", str(run_id), "--until", "receipt")
+    assert (there.status, there.out) == (0, BIG.decode() + "\n")
+
+
 async def test_cancel_says_whether_it_changed_anything(perdure: Command, coordinator: Any) -> None:
     cancelled = await perdure("run", "cancel", str(uuid.uuid4()), "--reason", "enough")
     assert (cancelled.status, cancelled.out) == (0, "cancelled\n")

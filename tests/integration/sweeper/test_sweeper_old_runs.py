@@ -1,4 +1,4 @@
-"""Runs past their age limit are ended, however many cannot be."""
+"""Runs past a limit are ended, however many cannot be."""
 
 from __future__ import annotations
 
@@ -39,6 +39,36 @@ async def test_a_run_past_its_age_is_timed_out_and_others_go_on(calls: Calls, sw
     assert await ended(sweeps) == {old: "timed_out", young: "running", ageless: "running"}
     error = await sweeps.rows.fetchval("SELECT error FROM runs WHERE run_id = $1", old)
     assert b"RUN_TOO_OLD" in error
+
+
+async def test_a_run_past_its_deadline_is_timed_out(calls: Calls, sweeps: Any) -> None:
+    await calls.publish("name: due\nlimits: {age: 1h}\ndeadline: 30m\nnodes: {a: {wait: 9d}}")
+    late, other = await calls.start("due"), await calls.start("due")
+    await sweeps.rows.execute(
+        "UPDATE runs SET deadline_at = clock_timestamp() WHERE run_id = $1", late
+    )
+
+    done = await sweeps.expiry.run_once()
+
+    assert done.counts["old_runs"] == 1
+    assert await ended(sweeps) == {late: "timed_out", other: "running"}
+    error = await sweeps.rows.fetchval("SELECT error FROM runs WHERE run_id = $1", late)
+    assert b"DEADLINE" in error
+
+
+async def test_a_run_past_both_its_limits_is_ended_once(calls: Calls, sweeps: Any) -> None:
+    await calls.publish("name: due\nlimits: {age: 1h}\ndeadline: 30m\nnodes: {a: {wait: 9d}}")
+    run = await calls.start("due")
+    await sweeps.rows.execute(
+        "UPDATE runs SET deadline_at = clock_timestamp(), age_at = clock_timestamp()"
+        " WHERE run_id = $1",
+        run,
+    )
+
+    done = await sweeps.expiry.run_once()
+
+    assert done.counts["old_runs"] == 1
+    assert await ended(sweeps) == {run: "timed_out"}
 
 
 @pytest.mark.breaks_r10("runs whose workflow is taken away cannot be ended")

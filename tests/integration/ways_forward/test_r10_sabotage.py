@@ -19,6 +19,7 @@ Make = Callable[[Calls], Awaitable[UUID]]
 
 WAIT = "name: waits\nnodes: {a: {wait: 1h}}"
 NODES = " ".join(f"n{number}: {{transform: '1'}}," for number in range(120))
+LIMITED = "name: limited\nnodes: {a: {wait: 1h, deadline: 2h}}"
 MANY = f"name: many\nnodes: {{{NODES} last: {{needs: [n0], wait: 1h}}}}"
 
 
@@ -41,6 +42,11 @@ async def backing_off(calls: Calls) -> UUID:
 async def waiting(calls: Calls) -> UUID:
     await calls.publish(WAIT)
     return await calls.start("waits")
+
+
+async def limited(calls: Calls) -> UUID:
+    await calls.publish(LIMITED)
+    return await calls.start("limited")
 
 
 async def advancing(calls: Calls) -> UUID:
@@ -138,6 +144,12 @@ SABOTAGE = [
         END_CHILD,
         (None, "running", "running with no unfinished step and no internal event"),
         id="run-whose-end-waits-for-a-child-whose-end-is-lost",
+    ),
+    pytest.param(
+        limited,
+        "DELETE FROM timers WHERE run_id = $1 AND kind = 'wait'",
+        (1, "waiting", "waiting for nothing that will come"),
+        id="waiting-with-nothing-but-a-deadline",
     ),
     pytest.param(
         queued,

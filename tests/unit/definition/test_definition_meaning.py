@@ -197,7 +197,6 @@ def test_the_refusal_carries_its_reason_and_a_violation_for_each_problem() -> No
 @pytest.mark.parametrize(
     ("document", "path", "name"),
     [
-        ("deadline: 2h", "deadline", "deadline"),
         ("exclusive: {key: x}", "exclusive", "exclusive"),
         ("compensate_on_cancel: true", "compensate_on_cancel", "compensate_on_cancel"),
         ("at_end: []", "at_end", "at_end"),
@@ -230,10 +229,7 @@ def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> 
 @pytest.mark.parametrize(
     "construct",
     [
-        "cancel_rest",
-        "deadline",
         "compensate",
-        "publish",
         "effect_key",
         "connection",
         "cost",
@@ -339,3 +335,35 @@ def test_handler_names(handler: str) -> None:
 def test_what_is_no_handler_name_is_refused(handler: str) -> None:
     found = problems(f"name: w\nnodes: {{a: {{task: {{handler: '{handler}'}}}}}}")
     assert list(found) == ["nodes.a.task.handler"]
+
+
+@pytest.mark.parametrize("kind", ["transform: 1", "fail: {code: c}", "finish: {}"])
+def test_a_node_that_ends_at_once_has_no_deadline(kind: str) -> None:
+    found = problems(f"name: w\nnodes: {{a: {{{kind}, deadline: 1h}}}}")
+    assert found == {"nodes.a.deadline": ["this kind of node ends at once"]}
+
+
+@pytest.mark.parametrize("value", ["soon", "0", "-1", "[]"])
+@pytest.mark.parametrize("place", ["deadline", "nodes.a.deadline"])
+def test_a_deadline_is_a_duration_longer_than_nothing(place: str, value: str) -> None:
+    of_node, of_run = ("", value) if place == "deadline" else (f", deadline: {value}", "")
+    run = f"\ndeadline: {of_run}" if of_run else ""
+    assert set(problems(f"name: w\nnodes: {{a: {{wait: 1s{of_node}}}}}{run}")) == {place}
+
+
+def test_the_deadline_of_a_run_reads_no_node() -> None:
+    found = problems("name: w\nnodes: {a: {wait: 1s}}\ndeadline: ${nodes.a.output}")
+    assert found == {"deadline": ["no node has ended when the run starts"]}
+
+
+def test_two_nodes_never_publish_under_one_name() -> None:
+    found = problems("name: w\nnodes: {a: {wait: 1s, publish: x}, b: {wait: 1s, publish: x}}")
+    assert found == {"nodes.b.publish": ["node 'a' publishes under this name already"]}
+
+
+@pytest.mark.parametrize("join", ["", ", join: all", ", join: strict", ", join: settled"])
+def test_only_a_join_that_leaves_branches_open_cancels_the_rest(join: str) -> None:
+    found = problems(
+        f"name: w\nnodes: {{a: {{wait: 1s}}, b: {{needs: [a], wait: 1s, cancel_rest: true{join}}}}}"
+    )
+    assert found == {"nodes.b.cancel_rest": ["this join waits for every need, so nothing is left"]}

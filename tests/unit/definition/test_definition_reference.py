@@ -59,7 +59,8 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in each(SCHEMA["properties"]):
         yield name, document({"wait": 1}, **{name: value})
     for name, value in each(definitions["node"]["properties"]):
-        yield f"node.{name}", document({"task": {"handler": "h"}, name: value})
+        join = {"join": "any"} if name == "cancel_rest" else {}
+        yield f"node.{name}", document({"task": {"handler": "h"}, **join, name: value})
     for kind in KINDS:
         for value in definitions[kind]["examples"]:
             yield kind, document({kind: value})

@@ -32,6 +32,9 @@ def run_row(status: str = "running") -> RunRow:
         priority=-5,
         created_at=NOW,
         ended_at=None,
+        deadline_at=NOW,
+        start_at=None,
+        begun_at=NOW,
         revision=2**40,
         traceparent=None,
         input=b"18446744073709551616",
@@ -58,6 +61,7 @@ def step_row(status: str = "queued") -> StepRow:
         started_at=None,
         ended_at=None,
         due_at=NOW,
+        deadline_at=NOW,
     )
 
 

@@ -15,7 +15,7 @@ from perdure_machine.actions import (
     SetTimer,
 )
 from perdure_machine.changes import Changes, collapse
-from perdure_machine.states import EffectStatus, RunStatus, StepStatus, TimerKind
+from perdure_machine.states import EffectStatus, RunLimit, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import EffectState, RunState, StepState, View
 
 RUN = RunState(
@@ -54,9 +54,9 @@ def test_a_step_made_in_the_batch_has_no_state_before() -> None:
     assert changes.enqueue == (new,)
 
 
-def test_what_the_end_and_the_age_of_a_run_stamp_outlives_a_later_write() -> None:
-    changes = collapsed(PutRun(RUN, ended=True, age=60.0))
-    assert (changes.run.ended, changes.run.age) == (True, 60.0)
+def test_what_the_end_and_the_limits_of_a_run_stamp_outlives_a_later_write() -> None:
+    changes = collapsed(PutRun(RUN, ended=True, limits={RunLimit.AGE: 60.0}))
+    assert (changes.run.ended, changes.run.limits) == (True, {RunLimit.AGE: 60.0})
 
 
 def test_the_check_that_a_lease_ran_out_outlives_a_later_acquisition() -> None:
@@ -83,7 +83,7 @@ def test_dropping_a_steps_timers_also_drops_those_set_in_the_batch() -> None:
     mine, other = SetTimer(TimerKind.RETRY, 1, 5.0), SetTimer(TimerKind.RETRY, 2, 5.0)
     changes = collapsed(mine, other, DropTimer(9), DropStepTimers(1))
     assert (changes.set_timers, changes.drop_timers) == ((other,), (9,))
-    assert changes.drop_step_timers == (1,)
+    assert changes.drop_step_timers == (DropStepTimers(1),)
 
 
 def test_an_effect_begun_and_settled_in_one_batch_is_written_once_as_new() -> None:

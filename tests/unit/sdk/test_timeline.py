@@ -72,6 +72,10 @@ def running(*steps: Step) -> Run:
             step(status=run_pb2.STEP_STATUS_WAITING, kind="run", child_run_id="c"),
             "`send` waits for run c",
         ),
+        (
+            step(status=run_pb2.STEP_STATUS_PARKED, deadline_at=at(60)),
+            "`send` is parked, but not after 2026-05-31 12:01:00Z",
+        ),
     ],
 )
 def test_what_a_run_waits_for_is_one_line(step_: Step, expected: str) -> None:
@@ -91,6 +95,24 @@ def test_a_key_that_the_client_made_is_not_shown() -> None:
     assert "key order-7" in "\n".join(timeline(run, NOW))
     run.start_key = f"{OWN_KEY_PREFIX}{NOW}"
     assert "key" not in "\n".join(timeline(run, NOW))
+
+
+def test_a_run_that_was_put_off_says_when_it_begins_and_counts_from_then() -> None:
+    run = running()
+    run.start_at.CopyFrom(at(7200))
+    assert standing(run, NOW) == "begins at 2026-05-31 14:00:00Z (in 2 h)"
+    assert "to begin 2026-05-31 14:00:00Z" in "\n".join(timeline(run, NOW))
+    run.start_at.CopyFrom(at(-120))
+    assert "which has passed: run `perdure doctor`" in standing(run, NOW)
+    run.begun_at.CopyFrom(at(-30))
+    run.ended_at.CopyFrom(at(0))
+    assert standing(run, NOW) == "running after 30.0 s"
+
+
+def test_the_deadline_of_a_run_is_shown() -> None:
+    run = running()
+    run.deadline_at.CopyFrom(at(3600))
+    assert "deadline 2026-05-31 13:00:00Z" in "\n".join(timeline(run, NOW))
 
 
 def test_a_run_that_nothing_moves_points_to_the_doctor() -> None:

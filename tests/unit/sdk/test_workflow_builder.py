@@ -298,13 +298,31 @@ construct(
     ),
 )
 construct(
+    "deadlines",
+    """
+    name: deadlines
+    deadline: 2h
+    nodes:
+      a: {task: {handler: echo}, timeout: 10s, deadline: "${input.patience}", publish: echoed}
+      b: {wait: 1h, deadline: 1.5}
+    """,
+    wf.Workflow(
+        "deadlines",
+        {
+            A: wf.Task("echo", timeout="10s", deadline=wf.INPUT["patience"], publish="echoed"),
+            B: wf.Wait("1h", deadline=timedelta(milliseconds=1500)),
+        },
+        deadline="2h",
+    ),
+)
+construct(
     "joins and conditions",
     """
     name: joins
     nodes:
       a: {task: {handler: echo}}
       b: {task: {handler: echo}, when: size(input.tags) > 3}
-      c: {needs: [a, b], join: any, transform: "${join.first.output}"}
+      c: {needs: [a, b], join: any, cancel_rest: true, transform: "${join.first.output}"}
       d:
         needs: [a, b]
         join: {quorum: "${input.votes}"}
@@ -318,7 +336,7 @@ construct(
         {
             A: ECHO,
             B: wf.Task("echo", when=wf.cel("size(", wf.INPUT["tags"], ") > 3")),
-            C: wf.Transform(wf.JOIN_FIRST["output"], needs=[A, B], join="any"),
+            C: wf.Transform(wf.JOIN_FIRST["output"], needs=[A, B], join="any", cancel_rest=True),
             D: wf.Task(
                 "echo",
                 needs=[A, B],

@@ -14,7 +14,7 @@ from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.decide.ending import cancel_run, expire_run
 from perdure_machine.decide.leasing import acquire, expire, release
 from perdure_machine.decide.reporting import report
-from perdure_machine.decide.start import decide_start
+from perdure_machine.decide.start import check_start, decide_start
 from perdure_machine.decide.timing import fire
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
@@ -32,7 +32,7 @@ from perdure_machine.lanes import Lane
 from perdure_machine.replies import Reply
 from perdure_machine.view import View
 
-__all__ = ["Decision", "decide", "decide_start"]
+__all__ = ["Decision", "check_start", "decide", "decide_start"]
 
 
 def decide(definition: Definition, lanes: Mapping[str, Lane], view: View, event: Event) -> Decision:

@@ -10,6 +10,7 @@ from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.catching import made_error
+from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import fail_run, finish_run, run_output
 from perdure_machine.decide.joining import node_scope
@@ -64,7 +65,10 @@ def activate(draft: Draft, node: Node, place: Place) -> StepState:
         scope = node_scope(draft, node, place, expressions_of(node))
         if node.when is not None and not evaluate_bool(node.when, scope):
             return skip(draft, node, place, "its condition was false")
-        return _begin(draft, node, place, scope)
+        limit = evaluate_duration(node.deadline, scope) if node.deadline is not None else None
+        step = _begin(draft, node, place, scope)
+        set_deadline(draft, step, limit)
+        return step
     except ExpressionFailed as failure:
         return fail_at_once(draft, node, place, expression_error(failure, node.id))
     except CannotBegin as refusal:
@@ -193,7 +197,7 @@ def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
 
 def expressions_of(node: Node) -> list[Expression | Template | None]:
     """Return the expressions that are evaluated when the node begins."""
-    return [node.when, *_of_kind(node.kind)]
+    return [node.when, node.deadline, *_of_kind(node.kind)]
 
 
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:

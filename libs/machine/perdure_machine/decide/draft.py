@@ -8,7 +8,9 @@ from dataclasses import dataclass, replace
 
 from perdure_machine.actions import (
     Action,
+    DropStepTimers,
     DropTimer,
+    Instant,
     PutBlock,
     PutChild,
     PutEffect,
@@ -25,7 +27,14 @@ from perdure_machine.events import Offer, Queue
 from perdure_machine.lanes import Lane
 from perdure_machine.places import TOP, At, Place, container_of
 from perdure_machine.replies import Granted, Reply
-from perdure_machine.states import AttemptOutcome, ParentEnd, RunStatus, StepStatus, TimerKind
+from perdure_machine.states import (
+    AttemptOutcome,
+    ParentEnd,
+    RunLimit,
+    RunStatus,
+    StepStatus,
+    TimerKind,
+)
 from perdure_machine.view import (
     AttemptState,
     BlockState,
@@ -78,7 +87,8 @@ class Draft:
         self._by_node = {step.at: step.step for step in view.steps.values()}
         self._known_places = set(view.known_places)
         self._ended = False
-        self._age: float | None = None
+        self._limits: Mapping[RunLimit, float] = {}
+        self._start: Instant | None = None
         self._leaves_children = False
         self._descendants: dict[Place, frozenset[str]] = {}
 
@@ -205,7 +215,9 @@ class Draft:
         return number
 
     def put_step(self, action: PutStep) -> StepState:
-        """Write a step, new or changed."""
+        """Write a step, new or changed; one that ends needs no deadline any more."""
+        if action.ended and self.node(action.step).deadline is not None:
+            self.actions.append(DropStepTimers(action.step.step))
         self.steps[action.step.step] = action.step
         self._by_node[action.step.at] = action.step.step
         self.actions.append(action)
@@ -313,9 +325,13 @@ class Draft:
             RecordHistory(seq, kind, step.step, fence, {"node": step.node, **details})
         )
 
-    def age_limit(self, seconds: float | None) -> None:
-        """Limit the age of a new run."""
-        self._age = seconds
+    def limit_run(self, limits: Mapping[RunLimit, float]) -> None:
+        """Limit the time of a run that begins, in seconds from now on."""
+        self._limits = limits
+
+    def start_at(self, start: Instant) -> None:
+        """Say when a new run is to begin."""
+        self._start = start
 
     def end_run(self, run: RunState) -> None:
         """Put the run into a final state."""
@@ -329,7 +345,7 @@ class Draft:
             self.actions.append(SetTimer(TimerKind.LEAVE_CHILDREN, None, 0.0))
         if self.actions:
             self.run = replace(self.run, revision=self.run.revision + 1)
-            self.actions.append(PutRun(self.run, ended=self._ended, age=self._age))
+            self.actions.append(PutRun(self.run, self._ended, self._limits, self._start))
         return Decision(self._result(), tuple(self.actions), reply)
 
     def _result(self) -> View:

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from perdure_machine.actions import SetTimer
+from perdure_machine.actions import DropRunTimers, SetTimer
 from perdure_machine.decide.child_messages import tell_parent
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
 from perdure_machine.events import CancelRun
 from perdure_machine.expressions import ExpressionFailed, render
-from perdure_machine.node_error import ErrorClass, expression_error
+from perdure_machine.node_error import DEADLINE, ErrorClass, expression_error
 from perdure_machine.places import TOP
 from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
-from perdure_machine.states import RunStatus, TimerKind
+from perdure_machine.states import RunLimit, RunStatus, TimerKind
 from perdure_machine.view import NodeError, RunState, ViewTooNarrow, Wanted
 
 MAX_ENDED_AT_ONCE = 500
 """Steps of a closed run that one internal event ends (design section 12)."""
+
+_TOO_LATE = {
+    RunLimit.DEADLINE: (DEADLINE, "the run did not end within its deadline"),
+    RunLimit.AGE: ("RUN_TOO_OLD", "the run passed its age limit"),
+}
 
 
 def complete_run(draft: Draft) -> None:
@@ -65,12 +70,14 @@ def cancel_run(draft: Draft, event: CancelRun) -> Reply:
 
 
 def expire_run(draft: Draft) -> Reply:
-    """Close a run that passed its age limit."""
-    if not draft.running:
+    """Close a run that passed its deadline or its age limit, by the database clock."""
+    passed = next((limit for limit in RunLimit if limit in draft.view.passed), None)
+    if not draft.running or passed is None:
         return Stale()
-    error = NodeError(ErrorClass.PERMANENT, "RUN_TOO_OLD", "the run passed its age limit")
+    code, message = _TOO_LATE[passed]
+    error = NodeError(ErrorClass.PERMANENT, code, message)
     _close(draft, replace(draft.run, status=RunStatus.TIMED_OUT, error=error))
-    draft.record("run_timed_out")
+    draft.record("run_timed_out", limit=passed)
     return Applied()
 
 
@@ -92,6 +99,8 @@ def _end_run(draft: Draft, ended: RunState) -> None:
 
 
 def _close(draft: Draft, closed: RunState) -> None:
+    if draft.run.pending:
+        draft.actions.append(DropRunTimers(TimerKind.BEGIN))
     _end_run(draft, closed)
     if draft.run.next_step - 1 > draft.run.ended_steps:
         _end_steps_later(draft)

@@ -133,7 +133,8 @@ def _value(step: StepState) -> NodeValue:
 
 def _facts(run: RunState) -> RunFacts:
     # A UUIDv7 begins with 48 bits of milliseconds: the database time its coordinator knew.
-    started = datetime.fromtimestamp((run.run_id.int >> 80) / 1000, UTC)
+    milliseconds = run.run_id.int >> 80 if run.begun_ms is None else run.begun_ms
+    started = datetime.fromtimestamp(milliseconds / 1000, UTC)
     return RunFacts(
         id=str(run.run_id),
         workflow=run.workflow,

@@ -1,37 +1,49 @@
-"""The start of a run: its first row, and the nodes that need nothing."""
+"""The start of a run: its first row, and its beginning."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+from perdure_runtime.errors import FieldViolation, InvalidArgument
+
 from perdure_machine.decide.advance import advance
+from perdure_machine.decide.beginning import begin_run, limits_of, put_off
 from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
+from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.lanes import Lane
-from perdure_machine.places import TOP, at_top
+from perdure_machine.places import TOP
 from perdure_machine.replies import Started
 from perdure_machine.states import RunStatus
 from perdure_machine.view import RunState, View
 
 
 def decide_start(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> Decision:
-    """Return the decision that makes the run and begins its first nodes."""
-    view = View(_new_run(definition, event), known_places=frozenset({TOP}))
-    draft = Draft(definition, lanes, view)
-    draft.age_limit(definition.limits.age)
-    _record(draft)
-    draft.candidates.extend(map(at_top, definition.top.roots))
-    advance(draft)
+    """Return the decision that makes the run, and begins it unless it is put off."""
+    draft = _new_draft(definition, lanes, event)
+    if event.start is None:
+        begin_run(draft)
+        advance(draft)
+    else:
+        put_off(draft, event.start)
     return draft.decision(Started(draft.run))
 
 
-def _record(draft: Draft) -> None:
-    parent = draft.run.parent
-    if parent is None:
-        draft.record("run_started")
-    else:
-        draft.record("run_started", parent_run_id=str(parent.run_id), parent_step=parent.step)
+def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> None:
+    """Refuse a start before anything is stored for it. Raises `InvalidArgument`."""
+    try:
+        limits_of(_new_draft(definition, lanes, event))
+    except ExpressionFailed as failure:
+        problem = f"gives the deadline no value: {failure.source}: {failure.message}"
+        raise InvalidArgument(
+            f"the input {problem}", violations=[FieldViolation("input", problem)]
+        ) from failure
+
+
+def _new_draft(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> Draft:
+    view = View(_new_run(definition, event), known_places=frozenset({TOP}))
+    return Draft(definition, lanes, view)
 
 
 def _new_run(definition: Definition, event: Start) -> RunState:

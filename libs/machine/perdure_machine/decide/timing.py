@@ -8,9 +8,11 @@ from types import MappingProxyType
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.activate import expressions_of
 from perdure_machine.decide.advance import go_on
+from perdure_machine.decide.beginning import begin_now
 from perdure_machine.decide.blocks import is_block, retry_block, time_out_block
 from perdure_machine.decide.child_messages import read_reason
 from perdure_machine.decide.children import child_ended, leave_children, request_start
+from perdure_machine.decide.deadlines import pass_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import cancel_run, end_steps
 from perdure_machine.decide.fanning import make_more
@@ -49,6 +51,8 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
         _fire_of_run(draft, timer)
     elif timer.kind is TimerKind.RETRY:
         _retry(draft, timer)
+    elif timer.kind is TimerKind.DEADLINE:
+        pass_deadline(draft, timer)
     else:
         _fire_of_waiting(draft, timer)
     return Applied()
@@ -56,6 +60,8 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
 
 def _fire_of_run(draft: Draft, timer: TimerState) -> None:
     """Deliver an event that the run sent to itself, unless it is of an older generation."""
+    if timer.kind is TimerKind.BEGIN:
+        begin_now(draft, timer)
     if timer.generation != draft.run.generation:
         return
     if timer.kind is TimerKind.END_STEPS and not draft.running:

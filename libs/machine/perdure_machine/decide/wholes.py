@@ -10,7 +10,7 @@ from perdure_machine.decide.failing import matching_rule, retry_delay
 from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.expressions import ExpressionFailed
-from perdure_machine.node_error import expression_error
+from perdure_machine.node_error import DEADLINE, expression_error
 from perdure_machine.places import At, inner_scope
 from perdure_machine.states import ScopeStatus, TimerKind
 from perdure_machine.transitions import Move, moved
@@ -61,10 +61,11 @@ def complete_whole(draft: Draft, step: StepState, output: bytes) -> None:
 
 def fail_whole(draft: Draft, step: StepState, error: NodeError) -> None:
     """Fail a step that holds a sub-graph; its `retry` may have the whole tried again."""
-    draft.actions.append(DropStepTimers(step.step))
+    draft.actions.append(DropStepTimers(step.step, deadline=False))
     failed = replace(step, failures=step.failures + 1, error=error)
     rule = matching_rule(draft.node(step).retry, error)
-    if rule is None or failed.failures > rule.max:
+    is_too_late = error.code == DEADLINE and error.node == step.node
+    if rule is None or failed.failures > rule.max or is_too_late:
         end_failed(draft, failed, error)
         return
     delay = retry_delay(rule, failed.failures, _spread(failed), None)

@@ -59,6 +59,8 @@ def build_graph(
             result=draft.result,
             retry=draft.retry,
             timeout=draft.timeout,
+            deadline=draft.deadline,
+            publish=draft.publish,
             lane=draft.lane,
             priority=draft.priority,
             on_failure=draft.on_failure,

@@ -72,11 +72,30 @@ class NodeCompiler:
 
     def duration(self, value: str | float, where: Path) -> float | None:
         """Read a duration, in seconds."""
-        try:
-            return parse_duration(value)
-        except ValueError as error:
-            self.problems.add_unless_noted((*self.path, *where), str(error))
-            return None
+        return duration_at(value, (*self.path, *where), self.problems)
+
+    def lasting(self, value: Json, *where: str | int) -> Template:
+        """Compile the template of a duration that stands at `where` in the node."""
+        return lasting_at(value, (*self.path, *where), self.problems, self.reads)
+
+
+def duration_at(value: str | float, path: Path, problems: Problems) -> float | None:
+    """Read a duration that stands at `path`, in seconds."""
+    try:
+        return parse_duration(value)
+    except ValueError as error:
+        problems.add_unless_noted(path, str(error))
+        return None
+
+
+def lasting_at(
+    value: Json, path: Path, problems: Problems, reads: list[tuple[Path, Read]]
+) -> Template:
+    """Compile the template of a duration; one without an expression is read at once."""
+    template = template_at(value, path, problems, reads)
+    if template.constant is not None and isinstance(value, str | int | float):
+        duration_at(value, path, problems)
+    return template
 
 
 def template_at(

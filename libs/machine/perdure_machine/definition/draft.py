@@ -71,6 +71,8 @@ class Draft:
     result: Template | None
     retry: tuple[RetryRule, ...]
     timeout: float | None
+    deadline: Template | None
+    publish: str | None
     lane: str
     priority: int
     on_failure: tuple[Handler, ...]
@@ -131,11 +133,13 @@ class Drafter(NodeCompiler):
             path=self.path,
             kind=kind,
             needs=self.needs,
-            join=flow.join(self, node.get("join"), len(self.needs)),
+            join=flow.join(self, node, len(self.needs)),
             when=self.condition(node, "when"),
             result=self.template(node["result"], "result") if "result" in node else None,
             retry=self._retry(node.get("retry"), lane) if kinds[0] in _TRIED_AGAIN else (),
             timeout=self.seconds(node, "timeout"),
+            deadline=self._deadline(node, kind),
+            publish=str(node["publish"]) if "publish" in node else None,
             lane=lane,
             priority=_integer(node.get("priority"), 0),
             on_failure=flow.handlers(self, node.get("on_failure"), picks="switch" in node),
@@ -207,10 +211,15 @@ class Drafter(NodeCompiler):
     def _wait(self, body: Json) -> Template:
         where: Path = ("wait", "duration") if isinstance(body, dict) else ("wait",)
         value = body.get("duration") if isinstance(body, dict) else body
-        template = self.template(value, *where)
-        if template.constant is not None and isinstance(value, str | int | float):
-            self.duration(value, where)
-        return template
+        return self.lasting(value, *where)
+
+    def _deadline(self, node: Mapping[str, Json], kind: Kind) -> Template | None:
+        if "deadline" not in node:
+            return None
+        if kind.inline:
+            path = (*self.path, "deadline")
+            self.problems.add(path, "this kind of node ends at once", "remove it")
+        return self.lasting(node["deadline"], "deadline")
 
     def _lane(self, node: Mapping[str, Json], kind: str) -> str:
         for key in _NOT_OF.get(kind, _ONLY_ON_LANES):

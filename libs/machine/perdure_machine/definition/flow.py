@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from perdure_machine.definition.compiling import NodeCompiler, listed, mapping, texts
 from perdure_machine.definition.model import Case, Fail, Finish, Handler, Join, JoinKind, Switch
@@ -12,8 +13,18 @@ _OUTCOMES = ("then", "output", "fail")
 _LIMITED = (JoinKind.ANY, JoinKind.QUORUM)
 
 
-def join(compiler: NodeCompiler, value: Json, needs: int) -> Join:
+def join(compiler: NodeCompiler, node: Mapping[str, Json], needs: int) -> Join:
     """Compile a node's join over `needs` nodes."""
+    found = _join(compiler, node.get("join"), needs)
+    if node.get("cancel_rest") is not True:
+        return found
+    if not has_first(found):
+        path, hint = (*compiler.path, "cancel_rest"), "join: any, or a quorum"
+        compiler.problems.add(path, "this join waits for every need, so nothing is left", hint)
+    return replace(found, cancels_rest=True)
+
+
+def _join(compiler: NodeCompiler, value: Json, needs: int) -> Join:
     path = (*compiler.path, "join")
     if value is not None and needs == 0:
         compiler.problems.add(path, "no edge leads to this node, so there is nothing to join")

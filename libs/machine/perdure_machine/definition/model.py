@@ -243,10 +243,14 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """A node's join; `quorum` gives the number of needs that must end well, for QUORUM only."""
+    """A node's join; `quorum` gives the number of needs that must end well, for QUORUM only.
+
+    `cancels_rest`: once it is decided, what only its open branches are for is cancelled.
+    """
 
     kind: JoinKind = JoinKind.ALL
     quorum: Template | None = None
+    cancels_rest: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,6 +289,9 @@ class Prefetch:
 class Node:
     """A vertex. `timeout` is of one try, in seconds; `result` replaces the node's output.
 
+    `deadline` gives how long the node may take with all its tries and waits, None for no end;
+    `publish` is the name under which its output is given away while the run goes on.
+
     Of `retry` the first rule that matches counts, and an error that none matches is not retried;
     empty where the document says nothing, and then the lane's rule counts. `needs` are all edges to
     the node, those that a `then` draws among them; of `dependents`, `rescuers` are those that only
@@ -304,6 +311,8 @@ class Node:
     result: Template | None
     retry: tuple[RetryRule, ...]
     timeout: float | None
+    deadline: Template | None
+    publish: str | None
     lane: str
     priority: int
     on_failure: tuple[Handler, ...]
@@ -355,7 +364,8 @@ class Definition:
     """One version of a workflow, checked.
 
     `nodes` are those of all its graphs, because an id stands once in a document; `graphs` are by
-    the id of the node that holds each, empty for the one at the top.
+    the id of the node that holds each, empty for the one at the top. `deadline` gives how long the
+    run may take from its beginning, None for no end.
     """
 
     name: str
@@ -363,6 +373,7 @@ class Definition:
     graphs: Mapping[str, Graph]
     input_schema: bytes | None
     limits: Limits
+    deadline: Template | None
     on_error: OnError
     warnings: tuple[Problem, ...] = field(default=())
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import TypedDict
 
+from perdure_machine.definition import terms
 from perdure_machine.definition.building import GraphDraft, build_graph, leaf_output
-from perdure_machine.definition.compiling import template_at
+from perdure_machine.definition.compiling import duration_at, template_at
 from perdure_machine.definition.document import read_document
 from perdure_machine.definition.draft import Draft, Drafter
 from perdure_machine.definition.edges import check_picks, edges
@@ -28,7 +29,6 @@ from perdure_machine.definition.reading import Reading
 from perdure_machine.definition.schema import check_schema
 from perdure_machine.definition.sources import Source, sources_of
 from perdure_machine.expressions import Read, Template
-from perdure_machine.expressions.durations import parse_duration
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
@@ -70,6 +70,7 @@ def _definition(
     containers = {id_: source.container for source in sources for id_ in source.nodes}
     reading = Reading(containers, problems)
     graphs = [_graph_draft(source, reading, problems, known_lanes) for source in sources]
+    _check_published(graphs, problems)
     output = None
     if "output" in members:
         reads: list[tuple[Path, Read]] = []
@@ -77,6 +78,7 @@ def _definition(
         reading.check_output(reads, sources[0].nodes.keys())
     check_input_schema(members.get("input"), problems)
     limits = _limits(members.get("limits"), problems)
+    deadline = terms.deadline(members, problems)
     problems.refuse()
     schema = members.get("input")
     return Definition(
@@ -84,6 +86,7 @@ def _definition(
         **_built(graphs, output),
         input_schema=None if schema is None else json.dumps(schema).encode(),
         limits=limits,
+        deadline=deadline,
         on_error=OnError(str(members.get("on_error", OnError.STOP))),
         warnings=tuple(problems.warnings),
     )
@@ -107,15 +110,27 @@ def _graph_draft(
     return GraphDraft(source, drafts, order or ())
 
 
+def _check_published(graphs: Sequence[GraphDraft], problems: Problems) -> None:
+    """Note names under which two nodes publish, or a node that there is many times over."""
+    first: dict[str, str] = {}
+    for graph in graphs:
+        for id_, draft in graph.drafts.items():
+            if draft.publish is None:
+                continue
+            path = (*graph.source.path, id_, "publish")
+            if graph.source.container:
+                problems.add(path, "a sub-graph has no output to give away", "publish its node's")
+            elif first.setdefault(draft.publish, id_) != id_:
+                reason = f"node '{first[draft.publish]}' publishes under this name already"
+                problems.add(path, reason)
+
+
 def _limits(limits: Json, problems: Problems) -> Limits:
     members = limits if isinstance(limits, dict) else {}
     steps, age = members.get("steps"), members.get("age")
     seconds = None
     if isinstance(age, str | int | float):
-        try:
-            seconds = parse_duration(age)
-        except ValueError as error:
-            problems.add_unless_noted(("limits", "age"), str(error))
+        seconds = duration_at(age, ("limits", "age"), problems)
     return Limits(steps if isinstance(steps, int) else DEFAULT_MAX_STEPS, seconds)
 
 

@@ -151,6 +151,7 @@ _NAMES = {
     "join": "join",
     "case": "case",
     "handler": "handler",
+    "deadline": "duration or expression",
 }
 
 

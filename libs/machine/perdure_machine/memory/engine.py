@@ -9,9 +9,9 @@ from uuid import UUID
 
 from perdure_runtime.errors import NotFound, PerdureError, Reason
 
-from perdure_machine.actions import Action, RecordHistory
+from perdure_machine.actions import Action, Instant, RecordHistory
 from perdure_machine.changes import Changes, collapse
-from perdure_machine.decide import Decision, decide, decide_start
+from perdure_machine.decide import Decision, check_start, decide, decide_start
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.definition.parse import canonical, parse
@@ -126,8 +126,11 @@ class MemoryEngine:
         start_key: str | None = None,
         tags: Mapping[str, str] | None = None,
         priority: int = 0,
+        begin: Instant | None = None,
     ) -> StartAnswer:
         """Start a run of a version, 0 for the latest, with `payload` as its input.
+
+        It begins at once, or at `begin`.
 
         Raises `NotFound` for an unknown workflow, `InvalidArgument` for an input that its schema
         refuses, and `AlreadyExists` where another request has taken the start key.
@@ -141,6 +144,7 @@ class MemoryEngine:
             start_key=start_key,
             tags=tags or {},
             priority=priority,
+            start=begin,
         )
         return self._start(workflow, event)
 
@@ -231,13 +235,11 @@ class MemoryEngine:
         return expired_leases(self._runs.values(), self.now)
 
     def old_runs(self) -> list[UUID]:
-        """Return the unfinished runs that passed their age limit."""
+        """Return the unfinished runs that passed their deadline or their age limit."""
         return [
             run_id
             for run_id, row in self._runs.items()
-            if row.state.status is RunStatus.RUNNING
-            and row.age_at is not None
-            and row.age_at <= self.now
+            if row.state.status is RunStatus.RUNNING and row.passed(self.now)
         ]
 
     def no_way_forward(self) -> list[Stuck]:
@@ -264,6 +266,18 @@ class MemoryEngine:
         """Return a run's children, in the order of their steps."""
         return [child for _, child in sorted(self._runs[run_id].children.items())]
 
+    def published(self, run_id: UUID) -> dict[str, bytes]:
+        """Return what nodes of the run have published so far, by name."""
+        row = self._runs[run_id]
+        nodes = {step.state.node: step.state for step in row.steps.values()}
+        return {
+            node.publish: nodes[node.id].output or b"null"
+            for node in row.definition.nodes.values()
+            if node.publish is not None
+            and node.id in nodes
+            and nodes[node.id].status is StepStatus.COMPLETED
+        }
+
     def history(self, run_id: UUID) -> list[RecordHistory]:
         """Return the lines of a run's history."""
         return [row.line for row in self._runs[run_id].history]
@@ -289,7 +303,14 @@ class MemoryEngine:
     def _start(self, workflow: str, wanted: Start) -> StartAnswer:
         """Start what is wanted of a version, 0 for the latest, unless its key is taken."""
         tags = tuple(sorted(wanted.tags.items()))
-        asked = (workflow, wanted.workflow_version, wanted.input, tags, wanted.priority)
+        asked = (
+            workflow,
+            wanted.workflow_version,
+            wanted.input,
+            tags,
+            wanted.priority,
+            wanted.start,
+        )
         found, number = self._resolve(wanted.org, workflow, wanted.workflow_version)
         event = replace(
             wanted,
@@ -297,6 +318,7 @@ class MemoryEngine:
             workflow_version=number,
             input=input_with_defaults(found.definition, wanted.input),
         )
+        check_start(found.definition, self.lanes, event)
         if event.start_key is not None:
             holder = self._keys.claim(event.org, event.start_key, event.run_id, asked, self.now)
             if holder is not None:

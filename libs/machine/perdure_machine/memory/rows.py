@@ -8,7 +8,7 @@ from uuid import UUID
 from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
 from perdure_machine.places import At, Place
-from perdure_machine.states import ENDED, StepStatus
+from perdure_machine.states import ENDED, RunLimit, StepStatus
 from perdure_machine.view import (
     BlockState,
     ChildState,
@@ -93,7 +93,8 @@ class RunRow:
     definition: Definition
     created_at: float
     ended_at: float | None = None
-    age_at: float | None = None
+    start_at: float | None = None
+    limits: dict[RunLimit, float] = field(default_factory=dict)  # instants
     steps: dict[int, StepRow] = field(default_factory=dict)
     activated: set[At] = field(default_factory=set)
     attempts: list[AttemptRow] = field(default_factory=list)
@@ -104,6 +105,10 @@ class RunRow:
     children: dict[int, ChildState] = field(default_factory=dict)
     outbox: set[int] = field(default_factory=set)
     history: list[HistoryRow] = field(default_factory=list)
+
+    def passed(self, now: float) -> frozenset[RunLimit]:
+        """Return the limits that the run is past."""
+        return frozenset(limit for limit, at in self.limits.items() if at <= now)
 
     def unfinished(self, *, running: bool) -> list[int]:
         """Return the numbers of the steps that have not ended, with or without the running ones."""

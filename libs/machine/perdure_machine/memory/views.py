@@ -30,6 +30,7 @@ def view_of(row: RunRow, now: float) -> View:
             },
             timers={number: _timer(timer, now) for number, timer in row.timers.items()},
             children=dict(row.children),
+            passed=row.passed(now),
         )
     )
 
@@ -105,4 +106,5 @@ def _timer(row: TimerRow, now: float) -> TimerState:
         generation=timer.generation,
         remaining=row.due_at - now,
         details=timer.details,
+        now_ms=int(now * 1000),
     )

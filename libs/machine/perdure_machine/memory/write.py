@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from perdure_runtime.errors import Aborted, Reason
 
-from perdure_machine.actions import PutEffect, PutStep, SetTimer
-from perdure_machine.changes import Changes, StepChange, drops_with
+from perdure_machine.actions import Instant, PutEffect, PutStep, SetTimer
+from perdure_machine.changes import Changes, StepChange, drops
 from perdure_machine.memory.rows import (
     AttemptRow,
     EffectRow,
@@ -78,8 +78,9 @@ def _write_run(row: RunRow, changes: Changes, now: float) -> None:
     run, put = changes.run.run, changes.run
     if put.ended:
         row.ended_at = now
-    if put.age is not None:
-        row.age_at = now + put.age
+    if put.start is not None:
+        row.start_at = _instant(put.start, now)
+    row.limits |= {limit: now + seconds for limit, seconds in put.limits.items()}
     row.state = replace(
         run,
         input=row.state.input,
@@ -118,12 +119,10 @@ def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:
 
 
 def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
-    void = changes.drop_step_timers
     row.timers = {
         number: kept
         for number, kept in row.timers.items()
-        if number not in changes.drop_timers
-        and not any(drops_with(kept.timer, step) for step in void)
+        if number not in changes.drop_timers and not _is_dropped(kept.timer, changes)
     }
     for timer in changes.set_timers:
         if timer.to is None:
@@ -132,4 +131,17 @@ def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
 
 def set_timer(row: RunRow, timer: SetTimer, org: str, now: float, timer_id: int) -> None:
     """Let a timer that a run of `org` set wait for delivery to `row`."""
-    row.timers[timer_id] = TimerRow(timer_id, org, row.state.run_id, timer, now + timer.after)
+    due_at = _instant(Instant(timer.after, timer.at), now)
+    row.timers[timer_id] = TimerRow(
+        timer_id, org, row.state.run_id, replace(timer, to=None), due_at
+    )
+
+
+def _is_dropped(timer: SetTimer, changes: Changes) -> bool:
+    if timer.step is None:
+        return timer.kind in changes.drop_run_timers
+    return any(drops(action, timer) for action in changes.drop_step_timers)
+
+
+def _instant(instant: Instant, now: float) -> float:
+    return now + instant.after if instant.at is None else instant.at

@@ -1,4 +1,4 @@
-"""`perdure run`: start, show, list, watch, history, cancel."""
+"""`perdure run`: start, show, list, watch, wait, history, cancel."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 from perdure_contracts.v1 import run_pb2
 
 from perdure.cli.changes import Changes
-from perdure.cli.failures import USER_ERROR
+from perdure.cli.failures import USER_ERROR, Failure
 from perdure.cli.inputs import STATUSES, Instant, read_payload, read_status, read_tags
 from perdure.cli.options import calls_api, json_option
 from perdure.cli.output import (
@@ -24,8 +24,8 @@ from perdure.cli.output import (
     print_table,
     word,
 )
-from perdure.cli.timeline import child_lines, timeline
-from perdure.client import Client
+from perdure.cli.timeline import beginning, child_lines, timeline
+from perdure.client import Client, published
 
 DEFAULT_LISTED = 50
 
@@ -45,6 +45,8 @@ def run() -> None:
 @click.option("--key", "start_key", help="Start key: the same request under it starts one run.")
 @click.option("--tag", "tags", multiple=True, metavar="KEY=VALUE", help="A label; repeatable.")
 @click.option("--priority", type=int, default=0, help="-100 (last) to 100 (first).")
+@click.option("--at", "start_at", type=Instant(), help="Begin at this instant, not at once.")
+@click.option("--after", "start_after", type=float, help="Begin after so many seconds.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit with 1 unless it completed.")
 @json_option
 @calls_api
@@ -56,6 +58,8 @@ async def start(
     start_key: str | None,
     tags: tuple[str, ...],
     priority: int,
+    start_at: datetime | None,
+    start_after: float | None,
     wait: bool,
     as_json: bool,
 ) -> None:
@@ -67,6 +71,8 @@ async def start(
         start_key=start_key,
         tags=read_tags(tags),
         priority=priority,
+        start_at=start_at,
+        start_after=start_after,
     )
     if wait:
         _print_end(await client.wait_run(started.run_id), as_json)
@@ -189,6 +195,33 @@ async def watch(client: Client, run_id: str, as_json: bool) -> None:
 
 @run.command()
 @click.argument("run_id")
+@click.option("--until", metavar="NAME", default="", help="Wait for what is published as NAME.")
+@click.option("--timeout", type=float, help="Seconds to wait at most; without end if left out.")
+@json_option
+@calls_api
+async def wait(
+    client: Client, run_id: str, until: str, timeout: float | None, as_json: bool
+) -> None:
+    """Wait for a run's end, or for a value that it publishes, and print it.
+
+    Exits with 1 unless the run completed, or if it ended without publishing NAME.
+    """
+    try:
+        waited = await client.wait_run(run_id, timeout, until=until)
+    except TimeoutError:
+        raise Failure(
+            f"the run took longer than {timeout:g} s",
+            where=f"run {run_id}",
+            do_this="wait longer, or look at it with `perdure run show`",
+        ) from None
+    if until:
+        _print_published(waited, until, as_json)
+    else:
+        _print_end(waited, as_json)
+
+
+@run.command()
+@click.argument("run_id")
 @json_option
 @calls_api
 async def history(client: Client, run_id: str, as_json: bool) -> None:
@@ -238,12 +271,12 @@ async def _print_children(client: Client, parent: run_pb2.Run) -> None:
 
 
 def _row(each: run_pb2.Run) -> tuple[str, ...]:
-    took = moment(each.ended_at) - moment(each.created_at) if each.HasField("ended_at") else None
+    took = moment(each.ended_at) - beginning(each) if each.HasField("ended_at") else None
     return (
         each.run_id,
         f"{each.workflow} v{each.workflow_version}",
         coloured(word(each)),
-        clock_time(moment(each.created_at)),
+        clock_time(beginning(each)),
         duration(took) if took is not None else "",
         each.error.code if each.HasField("error") else "",
     )
@@ -255,6 +288,20 @@ def _print_end(ended: run_pb2.Run, as_json: bool) -> None:
     else:
         click.echo("\n".join(timeline(ended, datetime.now(UTC))))
     _exit_by(ended.status)
+
+
+def _print_published(waited: run_pb2.Run, name: str, as_json: bool) -> None:
+    value = published(waited, name)
+    if as_json:
+        print_json(waited)
+    elif value is not None:
+        click.echo(value.decode())
+    if value is None:
+        raise Failure(
+            f"the run ended, {word(waited)}, without publishing `{name}`",
+            where=f"run {waited.run_id}",
+            do_this="see why with `perdure run show`",
+        )
 
 
 def _exit_by(status: run_pb2.RunStatus.ValueType) -> None:

@@ -63,9 +63,12 @@ def child_lines(parent: run_pb2.Run, children: Iterable[run_pb2.Run]) -> list[st
 def standing(run: run_pb2.Run, now: datetime) -> str:
     """Say in one line whether a run moves: what it waits for, and until when."""
     if run.HasField("ended_at"):
-        took = moment(run.ended_at) - moment(run.created_at)
+        took = moment(run.ended_at) - beginning(run)
         return f"{word(run).replace('_', ' ')} after {duration(took)}"
-    waiting = [_step_standing(step, now) for step in run.steps if step.status in _UNFINISHED]
+    if run.HasField("start_at") and not run.HasField("begun_at"):
+        return f"begins {_instant(moment(run.start_at), now, 'at')}"
+    unfinished = [step for step in run.steps if step.status in _UNFINISHED]
+    waiting = [f"{_step_standing(step, now)}{_until_deadline(step)}" for step in unfinished]
     if not waiting and run.awaited_children:
         return f"every node has ended; its end waits for {run.awaited_children} child runs"
     if not waiting:
@@ -73,6 +76,13 @@ def standing(run: run_pb2.Run, now: datetime) -> str:
     rest = len(waiting) - MAX_NAMED
     named = "; ".join(waiting[:MAX_NAMED])
     return f"{named}; and {rest} more" if rest > 0 else named
+
+
+def beginning(run: run_pb2.Run) -> datetime:
+    """Return when the run began; of one that has not, when it is to, else when it was made."""
+    if run.HasField("begun_at"):
+        return moment(run.begun_at)
+    return moment(run.start_at if run.HasField("start_at") else run.created_at)
 
 
 def step_name(step: run_pb2.Step) -> str:
@@ -121,6 +131,12 @@ def progress(step: run_pb2.Step, now: datetime) -> str:
             return "is under way"
 
 
+def _until_deadline(step: run_pb2.Step) -> str:
+    if not step.HasField("deadline_at"):
+        return ""
+    return f", but not after {clock_time(moment(step.deadline_at))}"
+
+
 def _queued_for(step: run_pb2.Step, now: datetime) -> str:
     since = step.attempts[-1].ended_at if step.attempts else step.created_at
     length = now - moment(since)
@@ -131,7 +147,10 @@ def _queued_for(step: run_pb2.Step, now: datetime) -> str:
 def _due(step: run_pb2.Step, now: datetime, preposition: str) -> str:
     if not step.HasField("due_at"):
         return "without a time: run `perdure doctor`"
-    due = moment(step.due_at)
+    return _instant(moment(step.due_at), now, preposition)
+
+
+def _instant(due: datetime, now: datetime, preposition: str) -> str:
     if now - due > LATE:
         return f"since {clock_time(due)}, which has passed: run `perdure doctor`"
     return f"{preposition} {clock_time(due)} (in {duration(due - now)})"
@@ -139,13 +158,21 @@ def _due(step: run_pb2.Step, now: datetime, preposition: str) -> str:
 
 def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
     title = click.style(f"{run.workflow} v{run.workflow_version}", bold=True)
-    created = moment(run.created_at)
-    about = [f"started {clock_time(created)} ({duration(now - created)} ago)"]
+    about = [_begun(run, now)]
     about += [f"key {run.start_key}"] if _is_given(run.start_key) else []
     about += [f"child of {run.parent_run_id}"] if run.parent_run_id else []
+    if run.HasField("deadline_at"):
+        about.append(f"deadline {clock_time(moment(run.deadline_at))}")
     about += [f"priority {run.priority}"] if run.priority else []
     about += [f"{key}={value}" for key, value in sorted(run.tags.items())]
     return [f"{run.run_id}  {title}  {coloured(word(run))}", "  ".join(about)]
+
+
+def _begun(run: run_pb2.Run, now: datetime) -> str:
+    began = beginning(run)
+    if run.HasField("start_at") and not run.HasField("begun_at"):
+        return f"to begin {clock_time(began)}"
+    return f"started {clock_time(began)} ({duration(now - began)} ago)"
 
 
 def _is_given(start_key: str) -> bool:

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import yaml
 
-from perdure.workflow.expressions import Value
+from perdure.workflow.expressions import Expr, Value
 from perdure.workflow.options import Kind
 from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
 
@@ -37,6 +37,7 @@ class Workflow(Part):
     input: Mapping[str, object] | bool | Unset = UNSET
     output: Value | Unset = UNSET
     limits: Limits | Unset = UNSET
+    deadline: Duration | Expr | Unset = UNSET
     on_error: OnError | Unset = UNSET
 
     def to_json(self) -> str:

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, TypeAlias
 from perdure.workflow.expressions import Expr, Value
 from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
 
-_BEFORE_THE_KIND = ("needs", "join", "when")
+_BEFORE_THE_KIND = ("needs", "join", "cancel_rest", "when")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,11 +79,14 @@ class Kind(Part):
 
     needs: Sequence[Node] | Unset = UNSET
     join: Join | Unset = UNSET
+    cancel_rest: bool | Unset = UNSET
     when: Expr | Unset = UNSET
     result: Value | Unset = UNSET
     on_failure: Sequence[OnFailure] | Unset = UNSET
     retry: Retry | Sequence[Retry] | Unset = UNSET
     timeout: Duration | Unset = UNSET
+    deadline: Duration | Expr | Unset = UNSET
+    publish: str | Unset = UNSET
     lane: str | Unset = UNSET
     priority: int | Unset = UNSET
 

@@ -14,6 +14,7 @@ from perdure_machine.events import (
     Acquire,
     Event,
     ExpireLease,
+    ExpireRun,
     FireTimer,
     Release,
     Report,
@@ -21,7 +22,7 @@ from perdure_machine.events import (
     TellOfChild,
 )
 from perdure_machine.places import At
-from perdure_machine.states import ENDED, ChildStatus, StepStatus, TimerKind
+from perdure_machine.states import ENDED, ChildStatus, RunLimit, StepStatus, TimerKind
 from perdure_machine.view import (
     ChildState,
     EffectState,
@@ -95,7 +96,8 @@ async def load_views(
     views = await _with_inputs(connection, views, named, definitions)
     views = await with_scopes(connection, views)
     views = await _with_children(connection, views)
-    return await _with_attempts(connection, views, batch)
+    views = await _with_attempts(connection, views, batch)
+    return await _with_passed(connection, views, batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,6 +350,22 @@ async def _with_attempts(
         attempts[row["run_id"]].append(attempt_state(row))
     for run_id, found in attempts.items():
         views[run_id] = replace(views[run_id], attempts=tuple(dict.fromkeys(found)))
+    return views
+
+
+async def _with_passed(
+    connection: Connection, views: dict[UUID, View], batch: Sequence[RunEvents]
+) -> dict[UUID, View]:
+    """Look up, under the lock, which limits are passed where an event says that one is (R7)."""
+    asked = [
+        one.run_id
+        for one in batch
+        if one.run_id in views and any(isinstance(event.event, ExpireRun) for event in one.events)
+    ]
+    if asked:
+        for row in await connection.fetch(sql("apply.load_passed"), asked):
+            passed = frozenset(limit for limit in RunLimit if row[limit])
+            views[row["run_id"]] = replace(views[row["run_id"]], passed=passed)
     return views
 
 

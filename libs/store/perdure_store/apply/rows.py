@@ -55,6 +55,8 @@ def run_state(row: asyncpg.Record) -> RunState:
         depth=row["depth"],
         open_children=row["open_children"],
         awaited_children=row["awaited_children"],
+        pending=row["pending"],
+        begun_ms=row["begun_ms"],
     )
 
 
@@ -152,6 +154,7 @@ def timer_state(row: asyncpg.Record) -> TimerState:
         step=row["step"],
         generation=row["generation"],
         remaining=row["remaining"],
+        now_ms=row["now_ms"],
         details=row["details"],
     )
 

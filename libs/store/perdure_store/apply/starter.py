@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from uuid import UUID
 
 import msgspec
+from perdure_machine.actions import Instant
 from perdure_machine.changes import Changes, collapse
-from perdure_machine.decide import decide_start
+from perdure_machine.decide import check_start, decide_start
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
@@ -41,7 +42,10 @@ COMMIT_STARTS = fail_points.declare("store.commit_starts")
 
 @dataclass(frozen=True, slots=True)
 class StartRequest:
-    """A start as it was asked for; `version` 0 is the latest at the moment of the start."""
+    """A start as it was asked for; `version` 0 is the latest at the moment of the start.
+
+    `start` is when the run is to begin, None for at once.
+    """
 
     org: str
     workflow: str
@@ -53,10 +57,13 @@ class StartRequest:
     traceparent: str | None
     parent: Parent | None = None
     depth: int = 0
+    start: Instant | None = None
 
     def digest(self) -> bytes:
         """Return the SHA-256 of what makes the request this one and no other (p7)."""
-        asked = (self.workflow, self.version, self.input, sorted(self.tags.items()), self.priority)
+        asked = [self.workflow, self.version, self.input, sorted(self.tags.items()), self.priority]
+        if self.start is not None:
+            asked.append((self.start.after, self.start.at))
         return hashlib.sha256(msgspec.msgpack.encode(asked)).digest()
 
 
@@ -156,7 +163,9 @@ class Starter:
             traceparent=request.traceparent,
             parent=request.parent,
             depth=request.depth,
+            start=request.start,
         )
+        check_start(definition, self._catalogue.lanes, event)
         return _Prepared(definition, event)
 
     async def _write(self, tx: Transaction, starts: Sequence[_Prepared]) -> None:

@@ -6,16 +6,17 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
-from perdure_machine.actions import PutEffect
+from perdure_machine.actions import Instant, PutEffect
 from perdure_machine.changes import Changes, StepChange
 from perdure_machine.slots import slot_of
-from perdure_machine.states import INTERNAL_TIMERS
+from perdure_machine.states import INTERNAL_TIMERS, RunLimit
 from perdure_machine.view import Parent, StepState
 from perdure_runtime.errors import Aborted, Reason
 
 from perdure_store.apply.children import write_children
 from perdure_store.apply.rows import error_bytes
 from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.write_beginnings import write_beginnings
 from perdure_store.apply.write_scopes import write_scopes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -42,7 +43,8 @@ WRITE = Statement(
             "next_step integer, ended_nodes integer, inner_ended integer, next_seq integer,"
             "input bytea, output bytea, error bytea, start_key text, tags bytea, traceparent text,"
             "parent_run uuid, parent_step integer, parent_told boolean, depth smallint,"
-            "open_children integer, awaited_children integer, ended boolean, age float8",
+            "open_children integer, awaited_children integer, ended boolean, age float8,"
+            "deadline float8, pending boolean, start_after float8, start_at float8",
         ),
         RowSet.of("new_tags", "run_id uuid, org text, key text, value text"),
         RowSet.of(
@@ -50,7 +52,8 @@ WRITE = Statement(
             "run_id uuid, before bigint, status text, revision bigint, generation integer,"
             "scope_generation integer, next_step integer, ended_nodes integer, inner_ended integer,"
             "next_seq integer, open_children integer, awaited_children integer, output bytea,"
-            "error bytea, ended boolean",
+            "error bytea, ended boolean, age float8, deadline float8, pending boolean,"
+            "begun_ms bigint",
         ),
         RowSet.of("closed_keys", "org text, start_key text, run_id uuid"),
         RowSet.of(
@@ -92,11 +95,11 @@ WRITE = Statement(
             "priority smallint, traceparent text",
         ),
         RowSet.of("dropped_timers", "timer_id bigint"),
-        RowSet.of("dropped_step_timers", "run_id uuid, step integer"),
+        RowSet.of("dropped_step_timers", "run_id uuid, step integer, deadline boolean"),
         RowSet.of(
             "new_timers",
             "org text, run_id uuid, step integer, kind text, internal boolean,"
-            "generation integer, after float8, details bytea",
+            "generation integer, after float8, details bytea, at float8",
         ),
     ],
     {"retention": "float8"},
@@ -120,6 +123,7 @@ async def write_changes(
     _check("steps", sum(s.before is not None for c in changes for s in c.steps), row["steps"])
     _check("effects", sum(not put.created for c in changes for put in c.effects), row["effects"])
     _check("timers", sum(len(c.drop_timers) for c in changes), row["timers"])
+    await write_beginnings(connection, changes)
     return int(row["now_ms"])
 
 
@@ -143,7 +147,9 @@ def _rows(changes: Sequence[Changes]) -> Mapping[str, Iterable[Row]]:
         "enqueued": _outbox(changes),
         "dropped_timers": ((timer,) for c in changes for timer in c.drop_timers),
         "dropped_step_timers": (
-            (c.run.run.run_id, step) for c in changes for step in c.drop_step_timers
+            (c.run.run.run_id, one.step, one.deadline)
+            for c in changes
+            for one in c.drop_step_timers
         ),
         "new_timers": _timers(changes),
     }
@@ -161,7 +167,9 @@ def _new_run(changes: Changes) -> Row:
         run.revision, run.generation, run.priority, run.next_step, run.ended_nodes,
         run.inner_ended, run.next_seq, run.input, run.output, error_bytes(run.error), run.start_key,
         json.dumps(dict(run.tags)).encode(), run.traceparent, *_parent(run.parent), run.depth,
-        run.open_children, run.awaited_children, put.ended, put.age,
+        run.open_children, run.awaited_children, put.ended,
+        put.limits.get(RunLimit.AGE), put.limits.get(RunLimit.DEADLINE), run.pending,
+        *_start(put.start),
     )  # fmt: skip
 
 
@@ -177,7 +185,13 @@ def _changed_run(changes: Changes) -> Row:
         run.scope_generation, run.next_step, run.ended_nodes, run.inner_ended, run.next_seq,
         run.open_children, run.awaited_children, run.output, error_bytes(run.error),
         changes.run.ended,
+        changes.run.limits.get(RunLimit.AGE), changes.run.limits.get(RunLimit.DEADLINE),
+        run.pending, run.begun_ms,
     )  # fmt: skip
+
+
+def _start(start: Instant | None) -> tuple[float | None, float | None]:
+    return (start.after, start.at) if start is not None else (None, None)
 
 
 def _tags(new: Iterable[Changes]) -> Iterable[Row]:
@@ -270,4 +284,5 @@ def _timers(changes: Iterable[Changes]) -> Iterable[Row]:
             yield (
                 run.org, timer.to or run.run_id, timer.step, timer.kind,
                 timer.kind in INTERNAL_TIMERS, timer.generation, timer.after, timer.details,
+                timer.at,
             )  # fmt: skip

@@ -5,14 +5,16 @@
 -- Locks the runs nobody else holds, in id order, and returns them as they are under the lock.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
-       parent_step, parent_told, depth, open_children, awaited_children
+       parent_step, parent_told, depth, open_children, awaited_children, pending,
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
 -- Locks the runs in id order, waiting for whoever holds them.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
-       parent_step, parent_told, depth, open_children, awaited_children
+       parent_step, parent_told, depth, open_children, awaited_children, pending,
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -81,8 +83,14 @@ SELECT a.run_id, a.step, a.fence, a.lease_id, a.outcome, a.next_step
 -- name: load_timers
 -- Loads timers with the seconds until they are due.
 SELECT timer_id, org, run_id, step, kind, generation, details,
-       extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining
+       extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining,
+       (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
   FROM timers WHERE timer_id = ANY ($1::bigint[])
+
+-- name: load_passed
+-- Tells of locked runs which of their limits have passed.
+SELECT run_id, deadline_at <= clock_timestamp() AS deadline, age_at <= clock_timestamp() AS age
+  FROM runs WHERE run_id = ANY ($1::uuid[])
 
 -- name: load_inputs
 -- Loads the inputs of runs.
@@ -96,12 +104,13 @@ WITH clock AS MATERIALIZED (
     INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority,
                       next_step, ended_nodes, inner_ended, next_seq, input, output, error, start_key, tags, traceparent,
                       parent_run, parent_step, parent_told, depth, open_children, awaited_children, created_at,
-                      ended_at, age_at)
+                      ended_at, age_at, deadline_at, pending, start_at)
     SELECT u.run_id, u.org, u.workflow_id, u.workflow, u.workflow_version, u.status::run_status, u.revision,
            u.generation, u.priority, u.next_step, u.ended_nodes, u.inner_ended, u.next_seq, u.input, u.output,
            u.error, u.start_key, u.tags, u.traceparent, u.parent_run, u.parent_step, u.parent_told, u.depth,
            u.open_children, u.awaited_children, clock.now, CASE WHEN u.ended THEN clock.now END,
-           clock.now + u.age * interval '1 s'
+           clock.now + u.age * interval '1 s', clock.now + u.deadline * interval '1 s', u.pending,
+           coalesce(to_timestamp(u.start_at), clock.now + u.start_after * interval '1 s')
       FROM clock, :new_runs
 ), tag_insert AS (
     INSERT INTO run_tags (run_id, org, key, value)
@@ -112,7 +121,9 @@ WITH clock AS MATERIALIZED (
            ended_nodes = u.ended_nodes, inner_ended = u.inner_ended, scope_generation = u.scope_generation,
            next_seq = u.next_seq, open_children = u.open_children, awaited_children = u.awaited_children,
            output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end sets it, and no event loads it
-           error = u.error,
+           error = u.error, pending = u.pending, begun_at = to_timestamp(u.begun_ms / 1000.0),
+           age_at = coalesce(clock.now + u.age * interval '1 s', r.age_at),
+           deadline_at = coalesce(clock.now + u.deadline * interval '1 s', r.deadline_at),
            ended_at = CASE WHEN u.ended THEN clock.now ELSE r.ended_at END
       FROM clock, :changed_runs
      WHERE r.run_id = u.run_id AND r.revision = u.before
@@ -194,13 +205,14 @@ WITH clock AS MATERIALIZED (
     RETURNING t.timer_id
 ), step_timer_delete AS (
     DELETE FROM timers AS t USING :dropped_step_timers
-     WHERE t.run_id = u.run_id AND t.step = u.step AND t.kind <> 'start_child' -- that one is answered
+     WHERE t.run_id = u.run_id AND t.step = u.step AND (u.deadline OR t.kind <> 'deadline')
+       AND t.kind <> 'start_child' -- that one is answered
        AND t.timer_id <> ALL (:dropped_timers.timer_id) -- deleted and counted above
 ), timer_insert AS (
     INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)
-    SELECT u.org, u.run_id, u.step, u.kind, u.internal, u.generation, clock.now + u.after * interval '1 s',
-           clock.now + u.after * interval '1 s', u.details
+    SELECT u.org, u.run_id, u.step, u.kind, u.internal, u.generation, due.at, due.at, u.details
       FROM clock, :new_timers
+     CROSS JOIN LATERAL (SELECT coalesce(to_timestamp(u.at), clock.now + u.after * interval '1 s') AS at) AS due
 )
 SELECT (SELECT count(*) FROM run_update) AS runs, (SELECT count(*) FROM step_update) AS steps,
        (SELECT count(*) FROM effect_update) AS effects, (SELECT count(*) FROM timer_delete) AS timers,

@@ -40,7 +40,8 @@ INSERT INTO workflows (org, name, version, digest, document) VALUES ($1, $2, $3,
 RETURNING workflow_id, version, digest, published_at
 
 -- name: publish_nodes
--- Adds what decisions on a version may read when a node ended.
-INSERT INTO workflow_nodes (workflow_id, node, steps, outputs, input)
-SELECT $1, u.node, string_to_array(u.steps, ' '), string_to_array(u.outputs, ' '), u.input
-  FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[]) AS u (node, steps, outputs, input)
+-- Adds what decisions on a version may read when a node ended, and what its nodes publish.
+INSERT INTO workflow_nodes (workflow_id, node, steps, outputs, input, publish)
+SELECT $1, u.node, string_to_array(u.steps, ' '), string_to_array(u.outputs, ' '), u.input, u.publish
+  FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[])
+       AS u (node, steps, outputs, input, publish)

@@ -5,7 +5,8 @@
 -- Reads runs that are past a revision, each with one scope's steps as of one snapshot; their payloads if wanted.
 -- Each inner query names the run ids again, since only a parameter prunes months while planning.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
-       r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent,
+       r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.deadline_at, r.start_at,
+       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent,
        r.parent_run, r.parent_step, r.awaited_children,
        ARRAY(
            SELECT ROW (
@@ -14,7 +15,9 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
                CASE WHEN $4::boolean THEN s.input END, CASE WHEN $4::boolean THEN s.output END,
                s.error, s.created_at, s.started_at, s.ended_at,
                (SELECT min(t.due_at) FROM timers AS t
-                 WHERE t.run_id = s.run_id AND t.step = s.step AND NOT t.internal),
+                 WHERE t.run_id = s.run_id AND t.step = s.step AND NOT t.internal AND t.kind <> 'deadline'),
+               (SELECT t.due_at FROM timers AS t
+                 WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'deadline'),
                (SELECT c.child_run FROM children AS c
                  WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[])),
                b.generation, b.total, b.begun, b.ended, b.failed
@@ -37,10 +40,26 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
              JOIN steps AS s ON s.run_id = e.run_id AND s.step = e.step AND s.run_id = ANY ($2::uuid[])
             WHERE e.run_id = r.run_id AND e.run_id = ANY ($2::uuid[]) AND s.scope = $5
             ORDER BY e.begun_at, e.key
-       ) AS effects
+       ) AS effects,
+       ARRAY(
+           SELECT ROW (n.publish, s.node, CASE WHEN $4::boolean THEN s.output END, s.ended_at)
+             FROM workflow_nodes AS n
+             JOIN steps AS s ON s.node = n.node AND s.scope = '' AND s.status = 'completed'
+            WHERE n.workflow_id = r.workflow_id AND n.publish IS NOT NULL
+              AND s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[])
+            ORDER BY n.publish
+       ) AS published
   FROM unnest($1::text[], $2::uuid[], $3::bigint[]) AS wanted (org, run_id, revision)
   JOIN runs AS r ON r.run_id = wanted.run_id AND r.org = wanted.org AND r.revision > wanted.revision
  WHERE r.run_id = ANY ($2::uuid[]);
+
+-- name: published
+-- Reads what a run has published under a name: no row if no node of it would, a null output if none has so far.
+SELECT s.output
+  FROM runs AS r
+  JOIN workflow_nodes AS n ON n.workflow_id = r.workflow_id AND n.publish = $3
+  LEFT JOIN steps AS s ON s.run_id = $2 AND s.scope = '' AND s.node = n.node AND s.status = 'completed'
+ WHERE r.run_id = $2 AND r.org = $1;
 
 -- name: run_payload_bytes
 -- Sums the sizes of a run's payloads and errors, those of one scope's steps and their attempts included.
@@ -79,7 +98,8 @@ SELECT EXISTS (SELECT FROM runs WHERE run_id = $2 AND org = $1);
 -- name: list_runs
 -- Lists runs newest first below a run id; the bounds prune months, the instants decide.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.error, r.start_key,
-       r.tags, r.priority, r.created_at, r.ended_at, r.revision, r.traceparent, r.parent_run, r.parent_step,
+       r.tags, r.priority, r.created_at, r.ended_at, r.deadline_at, r.start_at,
+       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent, r.parent_run, r.parent_step,
        r.awaited_children
   FROM runs AS r
  WHERE r.org = $1

@@ -12,11 +12,22 @@ SELECT s.org, s.run_id, s.step, s.fence, s.lease_id, s.lease_expires_at,
  ORDER BY s.lease_expires_at, s.run_id, s.step LIMIT $4
 
 -- name: old_runs
--- The next $3 runs past their age limit, after ($1, $2), in the order of its instant.
-SELECT org, run_id, age_at
-  FROM runs
- WHERE status = 'running' AND age_at <= (SELECT clock_timestamp()) AND (age_at, run_id) > ($1::timestamptz, $2::uuid)
- ORDER BY age_at, run_id LIMIT $3
+-- The next $3 limits that a run has passed, deadlines and ages, after ($1, $2), in the order of their instants.
+SELECT org, run_id, passed_at
+  FROM (
+      (SELECT org, run_id, age_at AS passed_at
+         FROM runs
+        WHERE status = 'running' AND age_at <= (SELECT clock_timestamp())
+          AND (age_at, run_id) > ($1::timestamptz, $2::uuid)
+        ORDER BY age_at, run_id LIMIT $3)
+      UNION ALL
+      (SELECT org, run_id, deadline_at
+         FROM runs
+        WHERE status = 'running' AND deadline_at <= (SELECT clock_timestamp())
+          AND (deadline_at, run_id) > ($1::timestamptz, $2::uuid)
+        ORDER BY deadline_at, run_id LIMIT $3)
+  ) AS passed
+ ORDER BY passed_at, run_id LIMIT $3
 
 -- name: unfinished_page
 -- The last of the next $2 unfinished runs after $1; null where there are none.

@@ -9,6 +9,11 @@ UPDATE timers
      SELECT timer_id FROM timers WHERE timer_id = ANY ($1::bigint[]) ORDER BY timer_id FOR UPDATE SKIP LOCKED
  )
 
+-- name: drop_of_runs
+-- Deletes timers that runs have set for themselves, by kind.
+DELETE FROM timers AS t USING unnest($1::uuid[], $2::text[]) AS u (run_id, kind)
+ WHERE t.run_id = u.run_id AND t.kind = u.kind AND t.step IS NULL
+
 -- name: drop_orphans
 -- Deletes timers of runs that are no more, or that the org whose run set them does not have.
 DELETE FROM timers AS t

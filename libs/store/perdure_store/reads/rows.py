@@ -22,6 +22,9 @@ class RunRow:
     priority: int
     created_at: datetime
     ended_at: datetime | None
+    deadline_at: datetime | None
+    start_at: datetime | None
+    begun_at: datetime | None
     revision: int
     traceparent: str | None
     parent_run: UUID | None = None
@@ -33,7 +36,7 @@ class RunRow:
 
 @dataclass(frozen=True, slots=True)
 class StepRow:
-    """A step. `worker` holds it now, its timer is due `due_at`, `child_run` is its child.
+    """A step. `worker` holds it now, what it waits for is due `due_at`, `child_run` its child.
 
     The last five are the counters of a step that holds a sub-graph, None for any other.
     """
@@ -56,6 +59,7 @@ class StepRow:
     started_at: datetime | None
     ended_at: datetime | None
     due_at: datetime | None
+    deadline_at: datetime | None
     child_run: UUID | None = None
     generation: int | None = None
     total: int | None = None
@@ -91,6 +95,16 @@ class AttemptRow:
 
 
 @dataclass(frozen=True, slots=True)
+class PublishedRow:
+    """What a node gave away under a name; the value is left out where payloads are."""
+
+    name: str
+    node: str
+    value: bytes | None
+    published_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class EffectRow:
     """An outside effect."""
 
@@ -114,6 +128,7 @@ class RunSnapshot:
     steps: tuple[StepRow, ...]
     attempts: tuple[AttemptRow, ...]
     effects: tuple[EffectRow, ...]
+    published: tuple[PublishedRow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

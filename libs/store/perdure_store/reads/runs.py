@@ -14,6 +14,7 @@ from perdure_store.reads.rows import (
     AttemptRow,
     EffectRow,
     HistoryRow,
+    PublishedRow,
     RunRow,
     RunSnapshot,
     ScopeRow,
@@ -28,7 +29,7 @@ ID_CLOCK_MARGIN = timedelta(hours=1)
 
 _EPOCH = datetime.fromtimestamp(0, UTC)
 _LAST_ID_INSTANT = datetime(9998, 1, 1, tzinfo=UTC)
-_OF_SNAPSHOT = ("steps", "attempts", "effects")
+_OF_SNAPSHOT = ("steps", "attempts", "effects", "published")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +76,15 @@ async def read_changed(
             scope,
         )
     return [_snapshot(record) for record in found]
+
+
+async def read_published(
+    pool: asyncpg.Pool, org: str, run_id: UUID, name: str
+) -> tuple[bool, bytes | None]:
+    """Tell whether a node of the run publishes under `name`, and the value if it has."""
+    async with acquire(pool) as connection:
+        row = await connection.fetchrow(sql("reads.published"), org, run_id, name)
+    return (row is not None, row["output"] if row is not None else None)
 
 
 async def payload_bytes(pool: asyncpg.Pool, run_id: UUID, scope: str) -> int:
@@ -148,4 +158,5 @@ def _snapshot(record: asyncpg.Record) -> RunSnapshot:
         steps=tuple(StepRow(*row) for row in record["steps"]),
         attempts=tuple(AttemptRow(*row) for row in record["attempts"]),
         effects=tuple(EffectRow(*row) for row in record["effects"]),
+        published=tuple(PublishedRow(*row) for row in record["published"]),
     )

@@ -35,6 +35,7 @@ class MemoryPort:
             start_key=start.start_key,
             tags=start.tags,
             priority=start.priority,
+            begin=start.begin,
         )
         return RunStarted(answer.run_id, answer.workflow_version, answer.created)
 

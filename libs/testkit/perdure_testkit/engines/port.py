@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import UUID
 
+from perdure_machine.actions import Instant
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.states import TimerKind
@@ -35,6 +36,7 @@ class StartOf:
     start_key: str | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
+    begin: Instant | None = None
 
 
 @dataclass(frozen=True, slots=True)

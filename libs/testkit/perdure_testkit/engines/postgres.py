@@ -47,13 +47,17 @@ UPDATE timers SET due_at = due_at - $1 * interval '1 s', next_try = next_try - $
 UPDATE steps SET lease_expires_at = lease_expires_at - $1 * interval '1 s',
                  try_expires_at = try_expires_at - $1 * interval '1 s' WHERE status = 'running';
 UPDATE effects SET begun_at = begun_at - $1 * interval '1 s';
-UPDATE runs SET age_at = age_at - $1 * interval '1 s' WHERE age_at IS NOT NULL;
+UPDATE runs SET age_at = age_at - $1 * interval '1 s',
+                deadline_at = deadline_at - $1 * interval '1 s';
 UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
 """
 _TIMERS = """
 SELECT timer_id, org, run_id, kind, step,
        extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining
   FROM timers ORDER BY due_at, timer_id
+"""
+_RUN = """
+SELECT *, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms FROM runs WHERE run_id = $1
 """
 _STEPS = "SELECT *, NULL::float8 AS lease_left FROM steps WHERE run_id = $1 ORDER BY step"
 _EFFECTS = """
@@ -190,7 +194,7 @@ class PostgresPort:
 
     async def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads."""
-        row = await self.admin.fetchrow("SELECT * FROM runs WHERE run_id = $1", run_id)
+        row = await self.admin.fetchrow(_RUN, run_id)
         assert row is not None
         error = decode_error(row["error"]) if row["error"] is not None else None
         return replace(run_state(row), input=row["input"], output=row["output"], error=error)
@@ -241,6 +245,7 @@ def start_request(org: str, start: StartOf) -> StartRequest:
         tags=start.tags,
         priority=start.priority,
         traceparent=None,
+        start=start.begin,
     )
 
 

@@ -17,6 +17,7 @@ INPUTS = (b'{"n": 1}', b'{"n": 0}', b"{}")
 Node = dict[str, Any]
 
 _CONDITIONS = (None, None, "true", "false", "input.n > 0")
+_DEADLINES = (None, None, None, "40s", "${150 + 0 * input.n}")
 _RESULTS: tuple[object, ...] = (None, None, None, {"kept": True}, "${input.n}", "${input.missing}")
 
 _FAILS = st.just({"code": "MADE", "message": "n is ${input.n}"})
@@ -41,6 +42,8 @@ def documents(draw: st.DrawFn, name: str = "flow") -> bytes:
     for id_ in ids:
         _join(draw, id_, nodes)
     document: dict[str, object] = {"name": name, "nodes": nodes, "limits": {"age": "1d"}}
+    if draw(st.booleans()):
+        document["deadline"] = draw(st.sampled_from(["90s", "${600}"]))
     document["on_error"] = draw(st.sampled_from(["stop", "finish_others"]))
     if draw(st.booleans()):
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in ids}
@@ -67,7 +70,7 @@ def _direct(draw: st.DrawFn, node: Node, later: Sequence[str]) -> None:
     flows = {0: "switch", 1: "switch", 2: "fail", 3: "finish"}
     flow = flows.get(draw(st.integers(0, 15)))
     if flow is not None:
-        for other in ("task", "http", "wait", "transform", "retry", "timeout"):
+        for other in ("task", "http", "wait", "transform", "retry", "timeout", "deadline"):
             node.pop(other, None)
         case = st.fixed_dictionaries({"when": st.sampled_from(_CONDITIONS[2:]), "then": some})
         cases = st.lists(case, min_size=1, max_size=2)
@@ -97,6 +100,9 @@ def _node(draw: st.DrawFn, earlier: Sequence[str]) -> Node:
     found: Node = {**draw(st.sampled_from(_kinds(read))), "needs": needs}
     condition = draw(st.sampled_from(_CONDITIONS))
     result = draw(st.sampled_from(_RESULTS))
+    deadline = draw(st.sampled_from(_DEADLINES))
+    if deadline is not None and "transform" not in found:
+        found["deadline"] = deadline
     if condition is not None:
         found["when"] = condition
     if result is not None:

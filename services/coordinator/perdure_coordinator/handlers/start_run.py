@@ -10,6 +10,7 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     StartRunResponse,
     StartRunResult,
 )
+from perdure_machine.actions import Instant
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.tracing import span
 from perdure_store.apply.starter import StartRequest
@@ -47,4 +48,13 @@ def _request(item: StartRunItem, traceparent: str) -> StartRequest:
         tags=dict(item.tags),
         priority=item.priority,
         traceparent=traceparent or None,
+        start=_begin(item),
     )
+
+
+def _begin(item: StartRunItem) -> Instant | None:
+    """Return when the run is to begin, None for at once."""
+    if item.HasField("start_at"):
+        return Instant(at=item.start_at.seconds + item.start_at.nanos / 1e9)
+    after = item.start_after.seconds + item.start_after.nanos / 1e9
+    return Instant(after=after) if after > 0 else None

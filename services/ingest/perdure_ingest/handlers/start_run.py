@@ -41,9 +41,22 @@ def check(caller: Caller, request: StartRunRequest) -> StartRunItem:
         ),
         traceparent=current_traceparent(),
     )
+    _put_off(fields, request, item)
     fields.text("request_id", request.request_id, longest=limits.MAX_REQUEST_ID)
     fields.refuse()
     return item
+
+
+def _put_off(fields: Check, request: StartRunRequest, item: StartRunItem) -> None:
+    """Check when the run is to begin, and pass it on as it was asked."""
+    if request.HasField("start_at") and request.HasField("start_after"):
+        fields.add("start_after", "is given beside start_at; give one of them")
+    if request.HasField("start_at"):
+        fields.instant("start_at", request.start_at)
+        item.start_at.CopyFrom(request.start_at)
+    if request.HasField("start_after"):
+        fields.duration("start_after", request.start_after)
+        item.start_after.CopyFrom(request.start_after)
 
 
 def _start_key(fields: Check, key: str) -> str:

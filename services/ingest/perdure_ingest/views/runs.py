@@ -8,7 +8,15 @@ from collections.abc import Sequence
 
 from perdure_contracts.v1 import run_pb2
 from perdure_machine.node_error import decode_error
-from perdure_store.reads.rows import AttemptRow, EffectRow, RunRow, RunSnapshot, ScopeRow, StepRow
+from perdure_store.reads.rows import (
+    AttemptRow,
+    EffectRow,
+    PublishedRow,
+    RunRow,
+    RunSnapshot,
+    ScopeRow,
+    StepRow,
+)
 
 from perdure_ingest.start_keys import shown_start_key
 from perdure_ingest.views.instants import timestamp
@@ -27,6 +35,9 @@ def listed_run(row: RunRow) -> run_pb2.Run:
         priority=row.priority,
         created_at=timestamp(row.created_at),
         ended_at=timestamp(row.ended_at),
+        deadline_at=timestamp(row.deadline_at),
+        start_at=timestamp(row.start_at),
+        begun_at=timestamp(row.begun_at),
         revision=row.revision,
         traceparent=row.traceparent or "",
         parent_run_id=str(row.parent_run or ""),
@@ -45,6 +56,7 @@ def whole_run(snapshot: RunSnapshot, *, with_payloads: bool) -> run_pb2.Run:
         _step(row, attempts[row.step], with_payloads=with_payloads) for row in snapshot.steps
     )
     run.effects.extend(_effect(row) for row in snapshot.effects)
+    run.published.extend(_published(row) for row in snapshot.published)
     return run
 
 
@@ -88,6 +100,7 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         ended_at=timestamp(row.ended_at),
         due_at=timestamp(row.due_at),
         child_run_id=str(row.child_run or ""),
+        deadline_at=timestamp(row.deadline_at),
         attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
         progress=_progress(row),
     )
@@ -138,4 +151,13 @@ def _effect(row: EffectRow) -> run_pb2.Effect:
         calls=row.calls,
         begun_at=timestamp(row.begun_at),
         settled_at=timestamp(row.settled_at),
+    )
+
+
+def _published(row: PublishedRow) -> run_pb2.Published:
+    return run_pb2.Published(
+        name=row.name,
+        node=row.node,
+        value=row.value or b"",
+        published_at=timestamp(row.published_at),
     )

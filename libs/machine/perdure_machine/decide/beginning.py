@@ -1,0 +1,69 @@
+"""The beginning of a run: at its start, or at the instant that it was put off to.
+
+A run that has not begun exists and can be looked at and cancelled; its way forward is the internal
+event that begins it (R10). Its limits count from its beginning.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from perdure_machine.actions import Instant, SetTimer
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.ending import fail_run
+from perdure_machine.decide.scope import scope_for
+from perdure_machine.expressions import ExpressionFailed, evaluate_duration
+from perdure_machine.node_error import expression_error
+from perdure_machine.places import TOP, at_top
+from perdure_machine.states import RunLimit, TimerKind
+from perdure_machine.view import TimerState
+
+
+def begin_run(draft: Draft) -> None:
+    """Let the limits of the run count from now on, and decide on the nodes that need nothing."""
+    try:
+        draft.limit_run(limits_of(draft))
+    except ExpressionFailed as failure:
+        fail_run(draft, expression_error(failure, ""))
+        return
+    _record(draft)
+    draft.candidates.extend(map(at_top, draft.definition.top.roots))
+
+
+def _record(draft: Draft) -> None:
+    parent = draft.run.parent
+    if parent is None:
+        draft.record("run_started")
+    else:
+        draft.record("run_started", parent_run_id=str(parent.run_id), parent_step=parent.step)
+
+
+def put_off(draft: Draft, start: Instant) -> None:
+    """Leave the beginning of a new run to an internal event of its own."""
+    draft.run = replace(draft.run, pending=True)
+    draft.start_at(start)
+    draft.actions.append(SetTimer(TimerKind.BEGIN, None, start.after, at=start.at))
+    if start.at is None:
+        draft.record("run_scheduled", seconds=start.after)
+    else:
+        at = datetime.fromtimestamp(start.at, UTC).isoformat(timespec="seconds")
+        draft.record("run_scheduled", at=at.replace("+00:00", "Z"))
+
+
+def begin_now(draft: Draft, timer: TimerState) -> None:
+    """Begin a run whose time has come; one that has begun or ended is left alone (R5)."""
+    if draft.running and draft.run.pending:
+        draft.run = replace(draft.run, pending=False, begun_ms=timer.now_ms)
+        begin_run(draft)
+
+
+def limits_of(draft: Draft) -> dict[RunLimit, float]:
+    """Return the limits of a run, in seconds from its beginning. Raises `ExpressionFailed`."""
+    limits: dict[RunLimit, float] = {}
+    if draft.definition.limits.age is not None:
+        limits[RunLimit.AGE] = draft.definition.limits.age
+    deadline = draft.definition.deadline
+    if deadline is not None:
+        limits[RunLimit.DEADLINE] = evaluate_duration(deadline, scope_for(draft, TOP, [deadline]))
+    return limits

@@ -1,0 +1,30 @@
+"""Compiles what a start settles for the whole run, before any node: its deadline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from perdure_machine.definition.compiling import lasting_at
+from perdure_machine.definition.problems import Problems
+from perdure_machine.definition.reading import check_roots
+from perdure_machine.expressions import Read, Template
+from perdure_machine.expressions.values import Json
+from perdure_machine.payload import Path
+
+
+def deadline(document: Mapping[str, Json], problems: Problems) -> Template | None:
+    """Compile the deadline of the whole run."""
+    if "deadline" not in document:
+        return None
+    reads: list[tuple[Path, Read]] = []
+    template = lasting_at(document["deadline"], ("deadline",), problems, reads)
+    check_start_reads(reads, problems)
+    return template
+
+
+def check_start_reads(reads: list[tuple[Path, Read]], problems: Problems) -> None:
+    """Note reads of what is not there yet when a run starts."""
+    check_roots(reads, frozenset(), problems)
+    for path, read in reads:
+        if read.node is not None:
+            problems.add(path, "no node has ended when the run starts", "read `input` and `run`")
