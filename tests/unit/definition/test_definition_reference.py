@@ -109,6 +109,7 @@ GIVEN: dict[str, Any] = {
     "language": "en",
     "urgent": True,
     "votes": 2,
+    "patience": "1h",
     "l": [1, 2],
     "orders": [{"id": 1}, {"id": 2}],
     "rows": [1, 2, 3],
