@@ -258,3 +258,68 @@ async def test_the_history_tells_of_a_deadline_that_passed(driver: Driver) -> No
     run = await driver.start()
     await pass_deadline(driver)
     assert (await driver.kinds(run))[-2:] == ["step_failed", "run_failed"]
+
+
+INSIDE: Nodes = {"i": TASK, "w": {"wait": "1h"}}
+
+
+async def test_a_whole_that_passes_its_deadline_stops_what_is_inside_and_fails(
+    driver: Driver,
+) -> None:
+    nodes: Nodes = {
+        "a": {"group": {"nodes": INSIDE}, "deadline": "60s", "retry": {"on": ["permanent"]}},
+    }  # fmt: skip
+    await driver.publish(nodes)
+    run = await driver.start()
+    held = await driver.acquire(run, "a[0].i")
+    await pass_deadline(driver)
+    assert await driver.statuses(run) == {
+        "a": "waiting", "a[0].i": "running", "a[0].w": "cancelled",
+    }  # fmt: skip
+    assert await driver.fail(held) == Applied()
+    await assert_too_late(driver, run)
+    assert (await driver.statuses(run))["a[0].i"] == "cancelled"
+
+
+async def test_a_whole_keeps_its_deadline_over_its_tries(driver: Driver) -> None:
+    nodes: Nodes = {
+        "a": {"group": {"nodes": {"i": TASK}}, "deadline": "60s",
+              "retry": {"on": ["permanent"], "max": 9, "base": "5s"}},
+    }  # fmt: skip
+    await driver.publish(nodes)
+    run = await driver.start()
+    await driver.fail(await driver.acquire(run, "a[0].i"), ErrorClass.PERMANENT)
+    assert (await driver.step(run, "a")).status is StepStatus.BACKING_OFF
+    assert len(await deadlines(driver)) == 1
+    await pass_deadline(driver)
+    await assert_too_late(driver, run)
+
+
+async def test_a_deadline_inside_of_a_whole_is_of_that_node(driver: Driver) -> None:
+    nodes: Nodes = {
+        "a": {"group": {"nodes": {"i": {**TASK, "deadline": "60s"}}},
+              "on_failure": [{"output": "${error.node} ${error.code}"}]},
+    }  # fmt: skip
+    await driver.publish(nodes)
+    run = await driver.start()
+    await driver.acquire(run, "a[0].i")
+    await pass_deadline(driver)
+    assert (await driver.engine.run(run)).output == b'{"a":"i DEADLINE"}'
+    assert list(await driver.engine.timers()) == []
+
+
+async def test_a_step_of_a_whole_that_stops_ends_cancelled_at_its_deadline(
+    driver: Driver,
+) -> None:
+    nodes: Nodes = {
+        "a": {"group": {"nodes": {"i": {**TASK, "deadline": "90s"}}}, "deadline": "60s"},
+    }  # fmt: skip
+    await driver.publish(nodes)
+    run = await driver.start()
+    held = await driver.acquire(run, "a[0].i")
+    await pass_deadline(driver)
+    assert (await driver.step(run, "a[0].i")).status is StepStatus.RUNNING
+    await pass_deadline(driver, 30)
+    assert (await driver.step(run, "a[0].i")).status is StepStatus.CANCELLED
+    assert await driver.succeed(held) == Stale()
+    await assert_too_late(driver, run)

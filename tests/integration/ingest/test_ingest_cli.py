@@ -87,6 +87,14 @@ async def test_start_prints_the_id_and_passes_key_tags_and_version(
     assert as_json.json()["created"] is True
 
 
+async def test_start_passes_on_when_the_run_is_to_begin(perdure: Command, coordinator: Any) -> None:
+    assert (await perdure("run", "start", "w", "--after", "90")).status == 0
+    assert (await perdure("run", "start", "w", "--at", "2030-01-01T12:00:00Z")).status == 0
+    after, at = coordinator.items
+    assert after.start_after.ToSeconds() == 90
+    assert at.start_at.ToJsonString() == "2030-01-01T12:00:00Z"
+
+
 async def test_start_and_wait_tells_the_end_by_its_status(
     perdure: Command, coordinator: Any, rows: Any
 ) -> None:

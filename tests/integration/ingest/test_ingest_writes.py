@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import perdure.workflow as wf
@@ -49,6 +50,37 @@ async def test_a_start_reaches_the_coordinator_with_the_org_of_the_door(
     assert item.input == b'{"id": 7}'
     assert (item.start_key, dict(item.tags), item.priority) == ("order-7", {"a": "b"}, 3)
     assert started.created
+
+
+async def test_a_later_start_is_passed_on_as_it_was_asked(client: Client, coordinator: Any) -> None:
+    instant = datetime(2030, 1, 1, 12, 0, 0, 500_000, tzinfo=UTC)
+    await client.start_run("order", start_at=instant)
+    await client.start_run("order", start_after=timedelta(minutes=5))
+    await client.start_run("order", start_after=0.25)
+    await client.start_run("order")
+    at, later, soon, now = coordinator.items
+    assert at.start_at.ToDatetime(UTC) == instant
+    assert [item.start_after.ToMilliseconds() for item in (later, soon)] == [300_000, 250]
+    assert not at.HasField("start_after")
+    assert not now.HasField("start_at")
+    assert not now.HasField("start_after")
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        ({"start_after": -1.0}, "start_after"),
+        ({"start_after": 4e8}, "start_after"),
+        ({"start_after": 1.0, "start_at": datetime(2030, 1, 1, tzinfo=UTC)}, "start_after"),
+    ],
+)
+async def test_a_later_start_that_makes_no_sense_is_refused_by_field(
+    client: Client, coordinator: Any, asked: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(PerdureApiError) as caught:
+        await client.start_run("order", **asked)
+    assert [one.field for one in caught.value.fields] == [field]
+    assert coordinator.items == []
 
 
 async def test_protocol_p7_a_caller_without_a_key_gets_one_for_ingests_own_repeats(

@@ -49,6 +49,13 @@ async def limited(calls: Calls) -> UUID:
     return await calls.start("limited")
 
 
+async def put_off(calls: Calls) -> UUID:
+    item = calls.item()
+    item.start_after.FromSeconds(3600)
+    (result,) = await calls.start_all([item])
+    return UUID(result.run_id)
+
+
 async def advancing(calls: Calls) -> UUID:
     """A run with more inline nodes than one event may begin."""
     await calls.publish(MANY)
@@ -164,6 +171,12 @@ SABOTAGE = [
         " UPDATE steps SET status = 'completed', ended_at = clock_timestamp() WHERE run_id = $1",
         (None, "running", "running with no unfinished step and no internal event"),
         id="run-with-nothing-left-to-do",
+    ),
+    pytest.param(
+        put_off,
+        "DELETE FROM timers WHERE run_id = $1",
+        (None, "running", "running with no unfinished step and no internal event"),
+        id="run-that-is-never-begun",
     ),
     pytest.param(
         advancing,

@@ -367,3 +367,8 @@ def test_only_a_join_that_leaves_branches_open_cancels_the_rest(join: str) -> No
         f"name: w\nnodes: {{a: {{wait: 1s}}, b: {{needs: [a], wait: 1s, cancel_rest: true{join}}}}}"
     )
     assert found == {"nodes.b.cancel_rest": ["this join waits for every need, so nothing is left"]}
+
+
+def test_a_node_of_a_sub_graph_publishes_nothing() -> None:
+    found = problems("name: w\nnodes: {a: {group: {nodes: {b: {wait: 1s, publish: x}}}}}")
+    assert found == {"nodes.a.group.nodes.b.publish": ["a sub-graph has no output to give away"]}

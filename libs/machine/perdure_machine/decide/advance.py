@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from perdure_machine.decide.activate import activate, fail_at_once
 from perdure_machine.decide.blocks import end_scope_if_over, is_block
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE, complete_run, fail_run
 from perdure_machine.decide.joining import SKIPPED_BECAUSE, turn_of
 from perdure_machine.decide.joins import Turn
-from perdure_machine.decide.later import go_on_later
+from perdure_machine.decide.later import Left, go_on_later
 from perdure_machine.decide.liveness import is_live
+from perdure_machine.decide.racing import lose_rest, lost_because
 from perdure_machine.decide.stopping import NEED_FAILED, RUN_STOPS, cancel, skip, stop
 from perdure_machine.decide.widening import widened
 from perdure_machine.decide.winding import stop_inside
@@ -24,6 +23,8 @@ from perdure_machine.view import StepState, ViewTooNarrow
 
 MAX_INLINE_NODES = 100
 """Nodes that one event may begin; the rest goes on by an internal event, so none takes long."""
+
+_DECIDED = (Turn.RUN, Turn.SKIP)
 
 
 def advance(draft: Draft) -> None:
@@ -43,8 +44,10 @@ def advance(draft: Draft) -> None:
     draft.touched.clear()
 
 
-def go_on(draft: Draft, nodes: Sequence[At]) -> None:
+def go_on(draft: Draft, left: Left) -> None:
     """Decide on what an earlier event left for later. Raises `ViewTooNarrow`."""
+    nodes = left.nodes
+    draft.lost |= left.lost
     draft.require_scopes(at.place for at in nodes[:MAX_ENDED_AT_ONCE])
     draft.candidates.extend(nodes[:MAX_ENDED_AT_ONCE])
     if len(nodes) > MAX_ENDED_AT_ONCE:
@@ -77,20 +80,23 @@ def _decide(draft: Draft, at: At) -> bool:
         return False
     node = draft.definition.nodes[at.node]
     step = draft.step_of(at)
-    if step is not None:
-        return draft.stops(at) and _stop(draft, step)
-    if draft.stops(at):
-        cancel(draft, node, at.place, RUN_STOPS)
+    why = RUN_STOPS if draft.stops(at) else lost_because(draft, at)
+    if why is not None:
+        if step is not None:
+            return _stop(draft, step, why)
+        cancel(draft, node, at.place, why)
         return True
+    if step is not None:
+        return False
     draft.require(at._replace(node=need) for need in node.needs)
     return _take_turn(draft, node, at.place)
 
 
-def _stop(draft: Draft, step: StepState) -> bool:
+def _stop(draft: Draft, step: StepState, why: str) -> bool:
     if is_block(draft, step) and step.status is StepStatus.WAITING:
         stop_inside(draft, step, BlockEnd.CANCEL)
         return True
-    return stop(draft, step)
+    return stop(draft, step, why)
 
 
 def _take_turn(draft: Draft, node: Node, place: Place) -> bool:
@@ -106,6 +112,8 @@ def _take_turn(draft: Draft, node: Node, place: Place) -> bool:
             skip(draft, node, place, SKIPPED_BECAUSE[node.join.kind])
         case Turn.CANCEL:
             cancel(draft, node, place, NEED_FAILED)
+    if turn in _DECIDED and node.join.cancels_rest:
+        lose_rest(draft, node, place)
     return turn is not Turn.WAIT
 
 

@@ -64,7 +64,8 @@ class Draft:
     """Collects the actions of one event. Lives for one call of `decide` and is never shared.
 
     `candidates` are the nodes to decide on next, because something that they need has ended;
-    `touched` the scopes in which a node ended, so that they may have ended themselves.
+    `touched` the scopes in which a node ended, so that they may have ended themselves; `lost` are
+    nodes that are cancelled because the join that each names was decided without them.
     """
 
     def __init__(self, definition: Definition, lanes: Mapping[str, Lane], view: View) -> None:
@@ -83,6 +84,7 @@ class Draft:
         self.chained: Granted | None = None
         self.candidates: deque[At] = deque()
         self.touched: dict[Place, None] = {}
+        self.lost: dict[At, str] = {}
         self._offer: Offer | None = None
         self._by_node = {step.at: step.step for step in view.steps.values()}
         self._known_places = set(view.known_places)

@@ -80,6 +80,13 @@ def node_scope(
     return scope_for(draft, place, expressions, own, join=joined, error=error)
 
 
+def open_needs(draft: Draft, node: Node, place: Place) -> frozenset[str]:
+    """Return the needs that have not ended. Raises `ViewTooNarrow`."""
+    return frozenset(
+        need for need in node.needs if _arrival(draft, node, place, need) is Arrival.OPEN
+    )
+
+
 def _arrival(draft: Draft, node: Node, place: Place, need: str) -> Arrival:
     return arrival(draft.definition.nodes[need], draft.step_of(At(*place, need)), node.id)
 

@@ -8,8 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.joining import open_needs
 from perdure_machine.definition.graph import Needs, reachable
 from perdure_machine.definition.model import Node
+from perdure_machine.places import At, Place
+
+
+def lose_rest(draft: Draft, node: Node, place: Place) -> None:
+    """Have what is left over cancelled, now that the join of `node` has decided."""
+    arrived = frozenset(node.needs) - open_needs(draft, node, place)
+    graph = {id_: draft.definition.nodes[id_] for id_ in draft.graph(place).nodes}
+    found = left_over(graph, node.id, arrived)
+    lost = [At(*place, id_) for id_ in graph if id_ in found]
+    draft.require(lost)
+    draft.lost |= dict.fromkeys(lost, node.id)
+    draft.candidates.extend(lost)
+
+
+def lost_because(draft: Draft, at: At) -> str | None:
+    """Return why a node is cancelled that is left over, for the history; None if it is not."""
+    join = draft.lost.get(at)
+    return f"`{join}` was decided without it" if join is not None else None
 
 
 def left_over(nodes: Mapping[str, Node], join: str, arrived: frozenset[str]) -> frozenset[str]:

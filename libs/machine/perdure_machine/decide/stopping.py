@@ -14,6 +14,7 @@ from perdure_machine.transitions import Move, moved
 from perdure_machine.view import StepState
 
 RUN_STOPS = "its run fails"
+TOLD_TO_STOP = "it was told to stop"
 STOPPED = "what it stands in stops"
 RUN_CLOSED = "its run is closed"
 NEED_FAILED = "something it needs failed or was cancelled"
@@ -38,15 +39,15 @@ def cancel(draft: Draft, node: Node, place: Place, why: str) -> StepState:
     return step
 
 
-def stop(draft: Draft, step: StepState) -> bool:
-    """End a begun step of a run that fails, or have its worker told to; return whether it ended."""
+def stop(draft: Draft, step: StepState, why: str) -> bool:
+    """End a begun step before its time, or have its worker told to; return whether it ended."""
     if step.status in ENDED or step.stopping:
         return False
     if step.status is StepStatus.RUNNING:
         draft.put_step(PutStep(replace(step, stopping=True)))
         return False
     drop_ways_forward(draft, step)
-    end_cancelled(draft, step)
+    end_cancelled(draft, step, why=why)
     return True
 
 
@@ -64,12 +65,18 @@ def end_stopped(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None
     draft.record("step_cancelled", draft.end_stopped(action), why=STOPPED)
 
 
-def end_cancelled(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
-    """End a step as cancelled, because its run is closed or something around it stops."""
+def end_cancelled(
+    draft: Draft,
+    step: StepState,
+    *,
+    expired: ExpectedExpiry | None = None,
+    why: str = TOLD_TO_STOP,
+) -> None:
+    """End a step as cancelled, because its run is closed or it or something around it stops."""
     action = PutStep(moved(step, Move.CANCEL), ended=True, expired=expired)
     if not draft.running:
         draft.record("step_cancelled", draft.put_step(action), why=RUN_CLOSED)
     elif not is_live(draft, step.place):
         end_stopped(draft, step, expired=expired)
     else:
-        draft.record("step_cancelled", draft.end_node(action), why=RUN_STOPS)
+        draft.record("step_cancelled", draft.end_node(action), why=why)

@@ -30,8 +30,8 @@ _HANDLERS = (
 
 
 @st.composite
-def documents(draw: st.DrawFn, name: str = "flow") -> bytes:
-    """Return a valid document of one to six nodes of all kinds.
+def documents(draw: st.DrawFn, name: str = "flow", *, races: bool = True) -> bytes:
+    """Return a valid document of one to six nodes of all kinds; with `races` some cancel the rest.
 
     Waits and retries take 20 s or more, so that a test's own slowness makes nothing due.
     """
@@ -40,7 +40,7 @@ def documents(draw: st.DrawFn, name: str = "flow") -> bytes:
     for i, id_ in enumerate(ids):
         _direct(draw, nodes[id_], ids[i + 1 :])
     for id_ in ids:
-        _join(draw, id_, nodes)
+        _join(draw, id_, nodes, races=races)
     document: dict[str, object] = {"name": name, "nodes": nodes, "limits": {"age": "1d"}}
     if draw(st.booleans()):
         document["deadline"] = draw(st.sampled_from(["90s", "${600}"]))
@@ -82,7 +82,7 @@ def _direct(draw: st.DrawFn, node: Node, later: Sequence[str]) -> None:
         node["on_failure"] = [draw(st.one_of(then, then, *others))]
 
 
-def _join(draw: st.DrawFn, id_: str, nodes: Mapping[str, Node]) -> None:
+def _join(draw: st.DrawFn, id_: str, nodes: Mapping[str, Node], *, races: bool) -> None:
     """Give a node with edges a join; one that a switch does not name must be settled."""
     node, edges = nodes[id_], edges_to(id_, nodes)
     if any("switch" in nodes[one] and id_ not in named_by(nodes[one]) for one in node["needs"]):
@@ -90,6 +90,8 @@ def _join(draw: st.DrawFn, id_: str, nodes: Mapping[str, Node]) -> None:
     elif edges:
         quorum = {"quorum": draw(st.integers(1, len(edges)))}
         node["join"] = draw(st.sampled_from(["all", "all", "strict", "any", "settled", quorum]))
+        if node["join"] in ("any", quorum):
+            node["cancel_rest"] = races and draw(st.booleans())
         if node["join"] in ("any", quorum) and "transform" in node:
             node["transform"] = ["${join.first.id}", "${coalesce(join.first.output, 0)}"]
 
