@@ -126,10 +126,12 @@ async def test_cancelling_is_once_and_a_closed_or_strange_run_is_named(
 
 
 async def test_a_run_is_ended_for_its_age_once(calls: Calls) -> None:
-    run = await calls.start()
+    await calls.publish("name: aged\nlimits: {age: 0}\nnodes: {a: {wait: 1h}}")
+    run, ageless = await calls.start("aged"), await calls.start()
 
-    assert await calls.expire_runs(run, NOWHERE) == [
+    assert await calls.expire_runs(run, ageless, NOWHERE) == [
         hot.ITEM_STATUS_APPLIED,
+        hot.ITEM_STATUS_STALE,
         hot.ITEM_STATUS_STALE,
     ]
     assert await calls.expire_runs(run) == [hot.ITEM_STATUS_STALE]
