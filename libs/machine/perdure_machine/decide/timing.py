@@ -60,8 +60,6 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
 
 def _fire_of_run(draft: Draft, timer: TimerState) -> None:
     """Deliver an event that the run sent to itself, unless it is of an older generation."""
-    if timer.kind is TimerKind.BEGIN:
-        begin_now(draft, timer)
     if timer.generation != draft.run.generation:
         return
     if timer.kind is TimerKind.END_STEPS and not draft.running:
@@ -76,12 +74,13 @@ def _cancel(draft: Draft, timer: TimerState) -> None:
 
 _MESSAGES = MappingProxyType(
     {
+        TimerKind.BEGIN: begin_now,
         TimerKind.CHILD_ENDED: child_ended,
         TimerKind.LEAVE_CHILDREN: leave_children,
         TimerKind.CANCEL_RUN: _cancel,
     }
 )
-"""Events about other runs; what is true when they come counts, not the run's generation."""
+"""Events from elsewhere; what is true when they come counts, not the run's generation."""
 
 
 def _fire_of_waiting(draft: Draft, timer: TimerState) -> None:

@@ -302,15 +302,8 @@ class MemoryEngine:
 
     def _start(self, workflow: str, wanted: Start) -> StartAnswer:
         """Start what is wanted of a version, 0 for the latest, unless its key is taken."""
-        tags = tuple(sorted(wanted.tags.items()))
-        asked = (
-            workflow,
-            wanted.workflow_version,
-            wanted.input,
-            tags,
-            wanted.priority,
-            wanted.start,
-        )
+        tags, when = tuple(sorted(wanted.tags.items())), (wanted.priority, wanted.start)
+        asked = (workflow, wanted.workflow_version, wanted.input, tags, *when)
         found, number = self._resolve(wanted.org, workflow, wanted.workflow_version)
         event = replace(
             wanted,

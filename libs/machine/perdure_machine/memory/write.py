@@ -132,9 +132,8 @@ def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
 def set_timer(row: RunRow, timer: SetTimer, org: str, now: float, timer_id: int) -> None:
     """Let a timer that a run of `org` set wait for delivery to `row`."""
     due_at = _instant(Instant(timer.after, timer.at), now)
-    row.timers[timer_id] = TimerRow(
-        timer_id, org, row.state.run_id, replace(timer, to=None), due_at
-    )
+    own = replace(timer, to=None)
+    row.timers[timer_id] = TimerRow(timer_id, org, row.state.run_id, own, due_at)
 
 
 def _is_dropped(timer: SetTimer, changes: Changes) -> bool:
