@@ -27,7 +27,7 @@ def child(engine: Engine) -> Driver:
 
 async def publish(parent: Driver, child: Driver, **call: object) -> None:
     """Publish a child of one task, and a parent that calls it."""
-    await child.publish({"work": TASK}, output="${nodes.work.output}")
+    await child.publish({"work": TASK}, output="${nodes.work.output}", limits={"age": "1d"})
     run = {"workflow": child.workflow, "input": "${input}", **call}
     nodes = {
         "call": {"run": run},
@@ -128,7 +128,9 @@ async def test_a_child_that_was_closed_fails_its_node(
 ) -> None:
     await publish(driver, child)
     run = await driver.start()
-    await child.submit(await child_of(driver, run), event)
+    below = await child_of(driver, run)
+    await driver.engine.advance(90_000)
+    await child.submit(below, event)
     await driver.settle()
     error = await error_of(driver, run)
     assert error.code == code

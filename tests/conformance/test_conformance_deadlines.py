@@ -323,3 +323,19 @@ async def test_a_step_of_a_whole_that_stops_ends_cancelled_at_its_deadline(
     assert (await driver.step(run, "a[0].i")).status is StepStatus.CANCELLED
     assert await driver.succeed(held) == Stale()
     await assert_too_late(driver, run)
+
+
+async def test_a_node_whose_child_takes_too_long_fails_and_the_child_is_cancelled(
+    driver: Driver,
+) -> None:
+    child = Driver(driver.engine)
+    await child.publish({"work": TASK})
+    await driver.publish({"a": {"run": {"workflow": child.workflow}, "deadline": "60s"}})
+    run = await driver.start()
+    await driver.settle()
+    (below,) = await driver.engine.children(run)
+    assert below.run_id is not None
+    await pass_deadline(driver)
+    await driver.settle()
+    assert (await driver.step(run, "a")).status is StepStatus.FAILED
+    assert (await driver.engine.run(below.run_id)).status is RunStatus.CANCELLED
