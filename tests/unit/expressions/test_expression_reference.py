@@ -37,7 +37,8 @@ def sample() -> Scope:
     given = cut(raw, ("input",))
     assert given is not None
     join, error = cut(raw, ("join",)), cut(raw, ("error",))
-    return Scope(given, nodes, run, join, error)
+    loop = {name: json.dumps(value).encode() for name, value in json.loads(raw)["loop"].items()}
+    return Scope(given, nodes, run, join, error, loop)
 
 
 @pytest.mark.parametrize(("source", "value", "code"), ROWS, ids=[row[0] for row in ROWS])

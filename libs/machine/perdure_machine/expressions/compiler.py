@@ -14,6 +14,7 @@ from perdure_machine.expressions.aliases import Names, without_aliases
 from perdure_machine.expressions.branches import Branch, Top, branches
 from perdure_machine.expressions.costs import affordable
 from perdure_machine.expressions.errors import ExpressionInvalid
+from perdure_machine.expressions.functions import EXTENSION
 from perdure_machine.expressions.loops import Place, looped_places
 from perdure_machine.expressions.reads import (
     ITEMS,
@@ -117,6 +118,7 @@ def environment(names: Names = frozenset()) -> cel.Env:
         ext_optional.ExtOptional(),
         ext_bindings.ExtBindings(),
         ext_encoders.ExtEncoders(),
+        EXTENSION,
     ]
     return cel.NewEnv(variables=roots, extensions=libraries)
 

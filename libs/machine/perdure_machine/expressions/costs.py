@@ -36,6 +36,7 @@ _SMALLEST = 64
 _FIXED = frozenset(
     {"_==_", "_!=_", "_<_", "_<=_", "_>_", "_>=_", "_&&_", "_||_", "!_", "@in", "size", "type"}
     | {"_-_", "_*_", "_/_", "_%_", "-_", "contains", "startsWith", "endsWith", "matches"}
+    | {"math.sum", "hash.sha256", "uuid"}
     | {"indexOf", "lastIndexOf", "hasValue", "int", "uint", "double", "bool", "timestamp"}
 )
 """Functions whose answer is small, however large their arguments are."""
@@ -154,6 +155,10 @@ def _answer(function: str, args: list[_Value]) -> _Value:
             return _Value(max(sizes[-2:]), max(value.items for value in either), inner)
         case "split":
             return _Value(4 * (sizes[0] + 1), sizes[0] + 1)
+        case "json.parse":
+            return _NOTHING.element(sizes[0])
+        case "lists.range":
+            return _Value(8 * MAX_ITEMS, MAX_ITEMS)
         case _:
             return _Value(_text_size(function, args), sum(arg.items for arg in args), inner)
 
@@ -169,6 +174,10 @@ def _text_size(function: str, args: list[_Value]) -> int:
             return 300 * first + 2 * (total - first)
         case "strings.quote":
             return 6 * first
+        case "url.encode":
+            return 3 * first
+        case "json.format":
+            return 2 * first + 32
         case _:
             return 2 * total + 32 if function.startswith("base64") else total + 32
 

@@ -14,6 +14,9 @@ from perdure_machine.expressions.scope import Scope
 from perdure_machine.expressions.values import encode
 
 _NULL = b"null"
+_NAMED = re.compile(rf"\b({'|'.join(ExpressionCode)}): (.*?)(?: \[[A-Z_]+\])?$", re.DOTALL)
+"""How our own functions tell what they cannot take."""
+
 _STATUS = re.compile(r"^[A-Z_]+: | \[[A-Z_]+\]$")
 
 _CODES: tuple[tuple[re.Pattern[str], ExpressionCode], ...] = (
@@ -83,6 +86,9 @@ def _computed(program: Program, scope: Scope) -> object:
 
 
 def _failure(text: str, program: Program) -> ExpressionFailed:
+    named = _NAMED.search(text)
+    if named:
+        return ExpressionFailed(ExpressionCode(named[1]), named[2], program.source)
     code = next((code for form, code in _CODES if form.search(text)), ExpressionCode.ERROR)
     return ExpressionFailed(code, _STATUS.sub("", text), program.source)
 

@@ -30,6 +30,12 @@ Places = frozenset[Place] | None
 
 _NOWHERE: Places = frozenset()
 _SAME = frozenset({"dyn", "value", "optional.of", "optional.ofNonZeroValue", "orValue", "or"})
+_OBJECTS = frozenset({"json.parse", "merge", "group"})
+"""Functions that may give an object that stands nowhere."""
+
+_ORDERED = frozenset({"slice", "distinct", "sort"})
+"""Functions that give some elements of the list that they are given."""
+
 _KEYED = frozenset({"_[_]", "_[?_]", "_?._"})
 
 Bound = Mapping[str, Places]
@@ -89,6 +95,8 @@ def _origin(tree: Tree, bound: Bound) -> Places:
         case Call(function=function, args=args) if function in _KEYED:
             key = args[1].value if isinstance(args[1], Const) else None
             return _below(_origin(args[0], bound), key)
+        case Call(function=function) if function in _OBJECTS:
+            return None
         case Call(function=function, args=args) if function in _SAME:
             return _union(_origin(part, bound) for part in args)
         case Call(function="_?_:_", args=args):
@@ -108,6 +116,8 @@ def _elements(tree: Tree, bound: Bound) -> Places:
             return _elements(tree.result, _inside(tree, bound))
         case Call(function="_+_", args=args):
             return _union(_elements(part, bound) for part in args)
+        case Call(function=function, args=args) if function in _ORDERED:
+            return _elements(args[0], bound)
         case _:
             return _below(_origin(tree, bound), None)
 

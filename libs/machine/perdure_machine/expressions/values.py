@@ -18,7 +18,9 @@ MAX_BYTES = 256 * 1024
 MAX_ITEMS = 1_000
 """Longest list or largest map that an expression with a loop is given or answers."""
 
-_INT64 = range(-(2**63), 2**63)
+INT64 = range(-(2**63), 2**63)
+"""The integers that CEL holds."""
+
 _DOUBTFUL = re.compile(rb"\\u0000|\\u[dD][89a-fA-F]|[0-9]{19}|[eE]\+?[0-9]{3}")
 _UNSUPPORTED_TEXT = re.compile("[\0\ud800-\udfff]")
 
@@ -45,7 +47,7 @@ def _check(value: Json, source: str, loops: bool) -> None:
         case bool() | None:
             return
         case int():
-            if value not in _INT64:
+            if value not in INT64:
                 raise _failed(
                     ExpressionCode.NUMBER_OUT_OF_RANGE, f"{value} does not fit 64 bit", source
                 )
