@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
-from perdure_machine.events import Acquire, Failed, Report, Succeeded
+from perdure_machine.events import Acquire, ExpireRun, Failed, Report, Succeeded
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Granted
 from perdure_machine.states import EffectOutcome, RunStatus
@@ -70,6 +70,7 @@ class Player:
     async def play(self, run_id: UUID) -> RunState:
         """Let everything happen until the run has ended, and return it."""
         for _ in range(MAX_ROUNDS):
+            await self.driver.submit(run_id, ExpireRun())
             await self.driver.settle()
             run = await self.driver.engine.run(run_id)
             if run.status is not RunStatus.RUNNING:
