@@ -60,7 +60,8 @@ ALTER TABLE timers
     ADD CONSTRAINT timers_step_kinds CHECK ((step IS NULL) = (kind IN ('end_steps', 'advance')));
 
 GRANT SELECT ON scopes, blocks TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper;
-GRANT INSERT, UPDATE ON scopes, blocks TO perdure_coordinator;
+GRANT INSERT, UPDATE, DELETE ON scopes, blocks TO perdure_coordinator;
+GRANT DELETE ON steps, attempts, history TO perdure_coordinator; -- of loops that keep few passes
 
 -- Makes the partitions of one month that are missing, of whatever tables are partitioned; says whether it made any.
 -- They are made apart and attached, which waits for nobody who reads or writes the parents and makes nobody wait

@@ -193,6 +193,29 @@ async def test_a_run_that_spins_past_its_limit_of_steps_fails_by_a_name(driver: 
     assert await failed(driver, run) == "TOO_MANY_STEPS"
 
 
+async def test_f096_a_long_loop_keeps_the_passes_that_it_is_told_to(driver: Driver) -> None:
+    inner = {"in": "${[1]}", "nodes": {"each": {"transform": 1}}}
+    nodes = {"work": TASK, "inner": {"for_each": inner, "needs": ["work"]}}
+    await driver.publish({"loop": {"repeat": {"until": "index == 4", "keep": 1, "nodes": nodes}}})
+    run = await driver.start()
+    for index in range(5):
+        await succeed(driver, run, f"loop[{index}].work")
+    assert (await output(driver, run))["loop"]["passes"] == 5
+    scopes = {step.scope.split(".")[0] for step in await driver.engine.steps(run)}
+    assert scopes == {"", "loop[3]", "loop[4]"}
+    lines = await driver.engine.history(run)
+    assert sum(line.kind == "step_leased" for line in lines) == 2
+
+
+async def test_f096_a_spin_that_keeps_nothing_leaves_nothing_behind(driver: Driver) -> None:
+    loop = {"until": "index == 250", "keep": 0, "nodes": {"work": {"transform": 1}}}
+    await driver.publish({"loop": {"repeat": loop}})
+    run = await driver.start()
+    await driver.settle()
+    assert (await output(driver, run))["loop"]["passes"] == 251
+    assert len(await driver.engine.steps(run)) == 2
+
+
 async def test_a_failure_inside_of_a_group_is_caught_outside(driver: Driver) -> None:
     group = {"nodes": {"a": TASK, "b": {**TASK, "needs": ["a"]}}}
     await driver.publish({"g": {"group": group, "on_failure": [{"output": "${error.node}"}]}})

@@ -160,6 +160,16 @@ class PutChild:
 
 
 @dataclass(frozen=True, slots=True)
+class ForgetScope:
+    """An ended scope and all in it is kept no longer: steps, tries, lines of the history.
+
+    What it did outside stays in the ledger of effects.
+    """
+
+    scope: str
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHistory:
     """A line for the run's history; `seq` numbers it."""
 
@@ -183,6 +193,7 @@ Action = (
     | PutEffect
     | PutScope
     | PutBlock
+    | ForgetScope
     | PutChild
     | RecordHistory
 )

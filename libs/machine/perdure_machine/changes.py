@@ -16,6 +16,7 @@ from perdure_machine.actions import (
     DropStepTimers,
     DropTimer,
     Enqueue,
+    ForgetScope,
     PutBlock,
     PutChild,
     PutEffect,
@@ -58,6 +59,7 @@ class Changes:
     history: tuple[RecordHistory, ...]
     scopes: tuple[ScopeState, ...] = ()
     blocks: tuple[BlockState, ...] = ()
+    forgotten: tuple[str, ...] = ()  # paths of scopes
 
 
 def collapse(before: View | None, actions: Iterable[Action]) -> Changes | None:
@@ -83,6 +85,7 @@ class _Folder:
         self.history: list[RecordHistory] = []
         self.scopes: dict[Place, ScopeState] = {}
         self.blocks: dict[int, BlockState] = {}
+        self.forgotten: list[str] = []
 
     def take(self, action: Action) -> None:
         match action:
@@ -112,6 +115,8 @@ class _Folder:
                 self.scopes[scope.place] = scope
             case PutBlock(block):
                 self.blocks[block.step] = block
+            case ForgetScope(scope):
+                self.forgotten.append(scope)
             case PutChild(child):
                 self.children[child.step] = action
             case RecordHistory():
@@ -158,6 +163,7 @@ class _Folder:
             history=tuple(self.history),
             scopes=tuple(self.scopes.values()),
             blocks=tuple(self.blocks.values()),
+            forgotten=tuple(self.forgotten),
         )
 
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
-from perdure_machine.actions import SetTimer
+from perdure_machine.actions import ForgetScope, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.failing import retry_delay
 from perdure_machine.decide.scope import scope_for
@@ -67,10 +67,18 @@ def begin_pass(draft: Draft, step: StepState) -> None:
 def end_pass(draft: Draft, step: StepState, scope: ScopeState, output: bytes) -> None:
     """Decide what follows a pass that ended well. Raises `ViewTooNarrow`."""
     block = draft.put_block(replace(draft.block(step), ended=scope.index + 1))
+    _forget(draft, step, scope.index)
     try:
         _follow(draft, step, block, scope, output)
     except ExpressionFailed as failure:
         fail_whole(draft, step, expression_error(failure, step.node))
+
+
+def _forget(draft: Draft, step: StepState, index: int) -> None:
+    """Let go of the pass that is one too many to keep, so that no loop grows for ever (F096)."""
+    keep = _kind(draft, step).keep
+    if keep is not None and index >= keep + 1:
+        draft.actions.append(ForgetScope(inner_scope(step.scope, step.node, index - keep - 1)))
 
 
 def _follow(

@@ -93,6 +93,7 @@ def _repeat(compiler: NodeCompiler, inside: NodeCompiler, body: Mapping[str, Jso
         every=inside.optional(body, "repeat", "every"),
         backoff=_backoff(compiler, mapping(body["backoff"])) if "backoff" in body else None,
         exhausted_is_done=body.get("on_exhausted") == "done",
+        keep=_whole(body["keep"], 0) if "keep" in body else None,
         carry={
             name: Carried(
                 init=compiler.template(mapping(value).get("init"), "repeat", "carry", name, "init"),

@@ -32,7 +32,7 @@ FINISH = frozenset({"compensate"})
 EFFECTS = frozenset({"reconcile"})
 BLOCKS = {
     "for_each": frozenset({"source"}),
-    "repeat": frozenset({"keep"}),
+    "repeat": frozenset[str](),
     "group": frozenset[str](),
 }
 IN_BLOCKS = frozenset[str]().union(*BLOCKS.values())

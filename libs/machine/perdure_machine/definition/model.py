@@ -174,7 +174,8 @@ class Repeat:
     """A sub-graph again and again: until a condition is true after a pass, or while one is before.
 
     Between passes lie `every` seconds, or those of `backoff`. After `max` passes it fails, or is
-    done if `exhausted_is_done`.
+    done if `exhausted_is_done`. Of `keep` passes before the current one the rows are kept, None for
+    all.
     """
 
     name: ClassVar[str] = "repeat"
@@ -185,6 +186,7 @@ class Repeat:
     every: Template | None
     backoff: RetryRule | None
     exhausted_is_done: bool
+    keep: int | None
     carry: Mapping[str, Carried]
 
 

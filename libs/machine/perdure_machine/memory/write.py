@@ -45,6 +45,20 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
     row.outbox.difference_update(changes.dequeue)
     row.outbox.update(step.step for step in changes.enqueue)
     _write_timers(row, changes, now, timer_ids)
+    for scope in changes.forgotten:
+        _forget(row, scope)
+
+
+def _forget(row: RunRow, scope: str) -> None:
+    def is_inside(path: str) -> bool:
+        return path == scope or path.startswith(f"{scope}.")
+
+    gone = {number for number, one in row.steps.items() if is_inside(one.state.scope)}
+    row.steps = {number: one for number, one in row.steps.items() if number not in gone}
+    row.attempts = [one for one in row.attempts if one.record.step not in gone]
+    row.history = [one for one in row.history if one.line.step not in gone]
+    row.blocks = {number: one for number, one in row.blocks.items() if number not in gone}
+    row.scopes = {place: one for place, one in row.scopes.items() if not is_inside(place.scope)}
 
 
 def _check(row: RunRow, changes: Changes, now: float) -> None:

@@ -64,6 +64,7 @@ class Repeat(Kind):
     every: Duration | Expr | Unset = field(default=UNSET, kw_only=True)
     backoff: Backoff | Unset = field(default=UNSET, kw_only=True)
     on_exhausted: Literal["fail", "done"] | Unset = field(default=UNSET, kw_only=True)
+    keep: int | Unset = field(default=UNSET, kw_only=True)
     carry: Mapping[str, Carry] | Unset = field(default=UNSET, kw_only=True)
     output: Value | Unset = field(default=UNSET, kw_only=True)
 

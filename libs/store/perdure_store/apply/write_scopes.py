@@ -35,6 +35,14 @@ async def write_scopes(connection: Connection, changes: Sequence[Changes]) -> No
         await connection.execute(WRITE_SCOPES.text, *WRITE_SCOPES.arguments(rows))
 
 
+async def forget_scopes(connection: Connection, changes: Sequence[Changes]) -> None:
+    """Delete what is kept no longer; after the write, which may have made some of it."""
+    forgotten = [(one.run.run.run_id, scope) for one in changes for scope in one.forgotten]
+    if forgotten:
+        run_ids, scopes = zip(*forgotten, strict=True)
+        await connection.execute(sql("scopes.forget"), run_ids, scopes)
+
+
 def _scopes(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         for scope in one.scopes:

@@ -66,7 +66,8 @@ SELECT step, key AS effect_key, kind AS effect_kind, status AS effect_status, fe
   FROM effects WHERE run_id = $1 ORDER BY key
 """
 _OF_RUNS = (
-    "history", "outbox", "timers", "children", "effects", "attempts", "steps", "run_tags",
+    "history", "outbox", "timers", "scopes", "blocks",
+    "children", "effects", "attempts", "steps", "run_tags",
     "start_keys", "runs",
 )  # fmt: skip
 EVER = 1e9
