@@ -60,8 +60,30 @@ ALTER TABLE timers
     ADD CONSTRAINT timers_step_kinds CHECK ((step IS NULL) = (kind IN ('end_steps', 'advance')));
 
 GRANT SELECT ON scopes, blocks TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_timer, perdure_sweeper;
-GRANT INSERT, UPDATE, DELETE ON scopes, blocks TO perdure_coordinator;
-GRANT DELETE ON steps, attempts, history TO perdure_coordinator; -- of loops that keep few passes
+GRANT INSERT, UPDATE ON scopes, blocks TO perdure_coordinator;
+
+-- Deletes ended scopes of loops that keep few passes, and all in them. The one way in which lines of a history go; a
+-- function, because no service may delete them otherwise.
+CREATE FUNCTION forget_scopes(run_ids uuid[], scopes text[]) RETURNS void LANGUAGE sql
+    SECURITY DEFINER SET search_path = public, pg_temp AS $$
+    WITH forgotten AS (
+        SELECT run_id, scope FROM unnest(run_ids, scopes) AS u (run_id, scope)
+    ), gone AS (
+        DELETE FROM steps AS s USING forgotten AS f
+         WHERE s.run_id = f.run_id AND (s.scope = f.scope OR starts_with(s.scope, f.scope || '.')) AND s.ended_at IS NOT NULL
+        RETURNING s.run_id, s.step
+    ), gone_attempts AS (
+        DELETE FROM attempts AS a USING gone AS g WHERE a.run_id = g.run_id AND a.step = g.step
+    ), gone_history AS (
+        DELETE FROM history AS h USING gone AS g WHERE h.run_id = g.run_id AND h.step = g.step
+    ), gone_blocks AS (
+        DELETE FROM blocks AS b USING gone AS g WHERE b.run_id = g.run_id AND b.step = g.step
+    )
+    DELETE FROM scopes AS s USING forgotten AS f
+     WHERE s.run_id = f.run_id AND (s.scope = f.scope OR starts_with(s.scope, f.scope || '.'))
+$$;
+REVOKE EXECUTE ON FUNCTION forget_scopes(uuid[], text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_scopes(uuid[], text[]) TO perdure_coordinator;
 
 -- Makes the partitions of one month that are missing, of whatever tables are partitioned; says whether it made any.
 -- They are made apart and attached, which waits for nobody who reads or writes the parents and makes nobody wait

@@ -59,6 +59,30 @@ END
 $function$
 ;
 
+CREATE FUNCTION forget_scopes(run_ids uuid[], scopes text[])
+ RETURNS void
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    WITH forgotten AS (
+        SELECT run_id, scope FROM unnest(run_ids, scopes) AS u (run_id, scope)
+    ), gone AS (
+        DELETE FROM steps AS s USING forgotten AS f
+         WHERE s.run_id = f.run_id AND (s.scope = f.scope OR starts_with(s.scope, f.scope || '.')) AND s.ended_at IS NOT NULL
+        RETURNING s.run_id, s.step
+    ), gone_attempts AS (
+        DELETE FROM attempts AS a USING gone AS g WHERE a.run_id = g.run_id AND a.step = g.step
+    ), gone_history AS (
+        DELETE FROM history AS h USING gone AS g WHERE h.run_id = g.run_id AND h.step = g.step
+    ), gone_blocks AS (
+        DELETE FROM blocks AS b USING gone AS g WHERE b.run_id = g.run_id AND b.step = g.step
+    )
+    DELETE FROM scopes AS s USING forgotten AS f
+     WHERE s.run_id = f.run_id AND (s.scope = f.scope OR starts_with(s.scope, f.scope || '.'))
+$function$
+;
+
 CREATE FUNCTION refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -547,13 +571,13 @@ GRANT INSERT, SELECT, UPDATE ON runs TO perdure_coordinator;
 GRANT SELECT ON runs TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON run_tags TO perdure_coordinator;
 GRANT SELECT ON run_tags TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT, UPDATE ON steps TO perdure_coordinator;
+GRANT INSERT, SELECT, UPDATE ON steps TO perdure_coordinator;
 GRANT SELECT ON steps TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT ON attempts TO perdure_coordinator;
+GRANT INSERT, SELECT ON attempts TO perdure_coordinator;
 GRANT SELECT ON attempts TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON effects TO perdure_coordinator;
 GRANT SELECT ON effects TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT ON history TO perdure_coordinator;
+GRANT INSERT, SELECT ON history TO perdure_coordinator;
 GRANT SELECT ON history TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON months TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT DELETE, INSERT, SELECT, UPDATE ON start_keys TO perdure_coordinator;
@@ -563,9 +587,9 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON outbox TO perdure_coordinator;
 GRANT SELECT ON outbox TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT DELETE, INSERT, SELECT, UPDATE ON timers TO perdure_coordinator;
 GRANT SELECT ON timers TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT, UPDATE ON scopes TO perdure_coordinator;
+GRANT INSERT, SELECT, UPDATE ON scopes TO perdure_coordinator;
 GRANT SELECT ON scopes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT, UPDATE ON blocks TO perdure_coordinator;
+GRANT INSERT, SELECT, UPDATE ON blocks TO perdure_coordinator;
 GRANT SELECT ON blocks TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON ways_of_waiting TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON standing_causes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
@@ -578,6 +602,8 @@ GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
 
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
+REVOKE EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) TO perdure_coordinator;
 
 DO $$
 BEGIN

@@ -21,21 +21,7 @@ SELECT u.run_id, u.step, u.generation, u.total, u.at_once, u.made, u.begun, u.en
 
 -- name: forget
 -- Deletes ended scopes and all in them; what they did outside stays in the ledger of effects.
-WITH forgotten AS (
-    SELECT run_id, scope FROM unnest($1::uuid[], $2::text[]) AS u (run_id, scope)
-), gone AS (
-    DELETE FROM steps AS s USING forgotten AS f
-     WHERE s.run_id = f.run_id AND (s.scope = f.scope OR starts_with(s.scope, f.scope || '.'))
-    RETURNING s.run_id, s.step
-), gone_attempts AS (
-    DELETE FROM attempts AS a USING gone AS g WHERE a.run_id = g.run_id AND a.step = g.step
-), gone_history AS (
-    DELETE FROM history AS h USING gone AS g WHERE h.run_id = g.run_id AND h.step = g.step
-), gone_blocks AS (
-    DELETE FROM blocks AS b USING gone AS g WHERE b.run_id = g.run_id AND b.step = g.step
-)
-DELETE FROM scopes AS s USING forgotten AS f
- WHERE s.run_id = f.run_id AND (s.scope = f.scope OR starts_with(s.scope, f.scope || '.'))
+SELECT forget_scopes($1::uuid[], $2::text[])
 
 -- name: load_scopes
 -- Loads scopes and all scopes around them up to the top, and of each for_each the next items to begin.
