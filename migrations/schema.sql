@@ -202,6 +202,7 @@ CREATE TABLE runs (
     start_at timestamp with time zone,
     pending boolean DEFAULT false NOT NULL,
     begun_at timestamp with time zone,
+    has_mail boolean DEFAULT false NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -351,9 +352,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -405,6 +406,42 @@ CREATE TABLE children (
     CONSTRAINT children_status_known CHECK ((status = ANY (ARRAY['starting'::text, 'running'::text, 'left'::text, 'ended'::text])))
 ) PARTITION BY RANGE (run_id);
 
+CREATE TABLE correlation_keys (
+    org text NOT NULL,
+    correlation_key text NOT NULL,
+    run_id uuid,
+    touched_at timestamp with time zone NOT NULL,
+    CONSTRAINT correlation_keys_pkey PRIMARY KEY (org, correlation_key),
+    CONSTRAINT correlation_keys_length CHECK (((length(correlation_key) >= 1) AND (length(correlation_key) <= 200)))
+) WITH (fillfactor=80);
+
+CREATE TABLE signals (
+    number bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    org text NOT NULL,
+    run_id uuid,
+    correlation_key text,
+    signal_id text NOT NULL,
+    name text NOT NULL,
+    data bytea NOT NULL,
+    seen boolean NOT NULL,
+    received_at timestamp with time zone NOT NULL,
+    taken_by integer,
+    expires_at timestamp with time zone,
+    CONSTRAINT signals_pkey PRIMARY KEY (number),
+    CONSTRAINT signals_for_somebody CHECK (((run_id IS NOT NULL) OR (correlation_key IS NOT NULL))),
+    CONSTRAINT signals_taken_from_a_run CHECK (((taken_by IS NULL) OR (run_id IS NOT NULL)))
+) WITH (fillfactor=80);
+
+CREATE TABLE signal_waits (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    org text NOT NULL,
+    name text NOT NULL,
+    correlation_key text,
+    opened_at timestamp with time zone NOT NULL,
+    CONSTRAINT signal_waits_pkey PRIMARY KEY (run_id, step)
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -433,6 +470,16 @@ CREATE UNIQUE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE (st
 CREATE INDEX timers_soonest ON timers (internal, next_try);
 CREATE INDEX scopes_running ON scopes (run_id, owner) WHERE (status = 'running'::scope_status);
 CREATE INDEX children_that_end_with_it ON children (run_id, step) WHERE ((status = 'running'::text) AND (on_parent_end = 'cancel'::text));
+CREATE INDEX correlation_keys_by_run ON correlation_keys (run_id) WHERE (run_id IS NOT NULL);
+CREATE INDEX correlation_keys_free ON correlation_keys (touched_at) WHERE (run_id IS NULL);
+CREATE INDEX signals_by_expiry ON signals (expires_at) WHERE (expires_at IS NOT NULL);
+CREATE INDEX signals_by_run ON signals (run_id);
+CREATE UNIQUE INDEX signals_one_per_key_and_id ON signals (org, correlation_key, signal_id) WHERE (correlation_key IS NOT NULL);
+CREATE UNIQUE INDEX signals_one_per_run_and_id ON signals (run_id, signal_id) WHERE (correlation_key IS NULL);
+CREATE INDEX signals_unseen ON signals (run_id, name) WHERE ((NOT seen) AND (taken_by IS NULL) AND (run_id IS NOT NULL));
+CREATE INDEX signals_waiting ON signals (run_id, name, number) WHERE (taken_by IS NULL);
+CREATE INDEX signals_waiting_by_key ON signals (org, correlation_key) WHERE ((taken_by IS NULL) AND (correlation_key IS NOT NULL));
+CREATE INDEX signal_waits_by_org ON signal_waits (org, opened_at);
 
 -- ---- Views
 
@@ -451,7 +498,11 @@ UNION ALL
     c.step
    FROM children c
      JOIN runs child ON child.run_id = c.child_run
-  WHERE child.status = 'running'::run_status;
+  WHERE child.status = 'running'::run_status
+UNION ALL
+ SELECT w.run_id,
+    w.step
+   FROM signal_waits w;
 
 CREATE VIEW standing_causes AS
  SELECT run_id,
@@ -596,9 +647,19 @@ GRANT SELECT ON standing_causes TO perdure_coordinator, perdure_ingest, perdure_
 GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON children TO perdure_coordinator;
 GRANT SELECT ON children TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON correlation_keys TO perdure_coordinator;
+GRANT DELETE, SELECT ON correlation_keys TO perdure_sweeper;
+GRANT SELECT ON correlation_keys TO perdure_ingest, perdure_relay, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON signals TO perdure_coordinator;
+GRANT DELETE, SELECT ON signals TO perdure_sweeper;
+GRANT SELECT ON signals TO perdure_ingest, perdure_relay, perdure_timer;
+GRANT DELETE, INSERT, SELECT ON signal_waits TO perdure_coordinator;
+GRANT SELECT ON signal_waits TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
+GRANT UPDATE (touched_at) ON correlation_keys TO perdure_sweeper;
+GRANT UPDATE (expires_at) ON signals TO perdure_sweeper;
 
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;

@@ -133,6 +133,25 @@ async def by_cancelling(stage: Stage, entry: Entry) -> None:
     await assert_nothing_left(stage.place)
 
 
+async def by_signalling(stage: Stage, entry: Entry) -> None:
+    """A run waits on a key and is signalled by it, once however often that is repeated (p6)."""
+    run_id, key = await stage.start_awaiting()
+    stage.arm(entry)
+    signalling = asyncio.create_task(stage.client.signal_key(key, "go", signal_id=key))
+    await stage.crash(entry)
+    await signalling
+    await stage.ends(run_id)
+
+
+async def by_a_signal_that_was_not_delivered(stage: Stage, entry: Entry) -> None:
+    """A coordinator died between the two steps of a signal by key, and nobody repeats the call."""
+    run_id, key = await stage.start_awaiting()
+    stage.arm(entry)
+    await stage.place.execute(_STORE_SIGNAL, UUID(run_id), key)
+    await stage.crash(entry)
+    await stage.ends(run_id)
+
+
 async def by_growing_too_old(stage: Stage, entry: Entry) -> None:
     """A run passes its age limit in the middle of its outside call."""
     tour = await stage.tours.start_held_open()
@@ -234,6 +253,12 @@ async def by_a_broken_timer(stage: Stage, entry: Entry) -> None:
     await stage.tours.assert_completed([tour])
 
 
+_STORE_SIGNAL = """
+INSERT INTO signals (org, run_id, correlation_key, signal_id, name, data, seen, received_at)
+VALUES ('default', $1, $2, 's', 'go', 'null', false, clock_timestamp())
+"""
+
+
 async def _is_sent(stage: Stage, run_id: str) -> bool:
     rows = await stage.place.fetch(
         "SELECT FROM outbox WHERE run_id = $1 AND state = 'sent'", UUID(run_id)
@@ -273,17 +298,21 @@ SCENARIOS: dict[str, Scenario] = {
     "coordinator.tell_of_child": by_a_child,
     "ingest.cancel_run": by_cancelling,
     "ingest.publish_workflow": by_publishing,
+    "ingest.signal": by_signalling,
     "ingest.start_run": by_a_run,
     "store.acquire_leadership": while_a_run_goes_on,
+    "store.commit_drop_free_keys": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
     "store.commit_events": by_a_run_its_effect_and_a_childs_end,
     "store.commit_forgoing": by_forgoing,
+    "store.commit_drop_signals": while_a_run_goes_on,
     "store.commit_months": while_a_run_goes_on,
     "store.commit_publish": by_publishing,
     "store.commit_put_off": by_a_broken_timer,
     "store.commit_renewals": by_renewing,
     "store.commit_starts": by_a_run_and_by_a_child,
+    "store.commit_signals": by_signalling,
     "store.outbox_mark_sent": by_a_run,
     "store.outbox_ready_again": by_a_lost_entry,
     "store.release_leadership": by_stopping,
@@ -293,6 +322,7 @@ SCENARIOS: dict[str, Scenario] = {
     "streams.xadd": by_a_run,
     "streams.xautoclaim": while_a_run_goes_on,
     "streams.xreadgroup": by_a_run,
+    "sweeper.deliver_signals": by_a_signal_that_was_not_delivered,
     "sweeper.expire_leases": while_a_run_goes_on,
     "sweeper.expire_runs": by_growing_too_old,
     "timer.fire_timers": by_a_run,

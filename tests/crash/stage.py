@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import uuid
 from pathlib import Path
 
 import perdure
@@ -38,6 +39,13 @@ nodes:
   call: {needs: [hold], run: {workflow: child, input: "${input.child}"}}
 """
 
+AWAITING_WORKFLOW = """
+name: awaiting
+nodes:
+  wait: {signal: {name: go, key: "${input.key}"}}
+  last: {needs: [wait], task: {handler: test.echo}}
+"""
+
 
 class Stage:
     """The engine of the matrix, with what the entries do to it."""
@@ -62,6 +70,8 @@ class Stage:
         await self.tours.publish()
         for document in (HELD_WORKFLOW, CHILD_WORKFLOW, PARENT_WORKFLOW):
             await self.client.publish_workflow(document)
+        await self.client.publish_workflow(HELD_WORKFLOW)
+        await self.client.publish_workflow(AWAITING_WORKFLOW)
 
     async def start_holding(self) -> tuple[str, Holding]:
         """Start a run of `held` and return it when its step runs."""
@@ -77,6 +87,12 @@ class Stage:
         run_id = (await self.client.start_run("parent", given)).run_id
         await own.wait_running()
         return run_id, own, inside
+
+    async def start_awaiting(self) -> tuple[str, str]:
+        """Start a run that waits for the signal `go` by a key; return the run and the key."""
+        key = f"key-{uuid.uuid4()}"
+        run_id = (await self.client.start_run("awaiting", {"key": key})).run_id
+        return run_id, key
 
     def arm(self, entry: Entry) -> None:
         """Let the owner die when it next comes by."""

@@ -219,13 +219,16 @@ async def test_rights_on_single_columns_are_marks_alone(connection: asyncpg.Conn
     assert {(row["role"], row["relation"]): row["columns"] for row in rows} == {
         ("perdure_relay", "outbox"): ["entry_id", "sent_at", "state"],
         ("perdure_sweeper", "start_keys"): ["expires_at"],
+        ("perdure_sweeper", "signals"): ["expires_at"],
+        ("perdure_sweeper", "correlation_keys"): ["touched_at"],
     }
 
 
 async def test_timer_and_sweeper_write_no_run_state(connection: asyncpg.Connection) -> None:
     leaders = {"leaders": {"INSERT", "UPDATE", "DELETE"}}
     assert await writable(connection, "timer") == leaders
-    assert await writable(connection, "sweeper") == {**leaders, "start_keys": {"DELETE"}}
+    old = {key: {"DELETE"} for key in ("start_keys", "signals", "correlation_keys")}
+    assert await writable(connection, "sweeper") == leaders | old
 
 
 async def test_the_coordinator_changes_no_version_and_no_history(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.states import AttemptOutcome, RunLimit, TimerKind
 from perdure_machine.view import (
     BlockState,
@@ -170,6 +171,42 @@ class ForgetScope:
 
 
 @dataclass(frozen=True, slots=True)
+class OpenWait:
+    """The step waits for a signal; its key, if it has one, maps to the run."""
+
+    wait: WaitState
+
+
+@dataclass(frozen=True, slots=True)
+class CloseWait:
+    """The step waits for no signal any more."""
+
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class StoreSignal:
+    """The signal waits in the run's inbox; the write checks that its id is new there."""
+
+    signal: SignalState
+
+
+@dataclass(frozen=True, slots=True)
+class TakeSignal:
+    """The step consumes the signal; the write checks that nobody has."""
+
+    address: Address
+    step: int
+
+
+@dataclass(frozen=True, slots=True)
+class NoteSignal:
+    """The signal was looked at and no open wait takes it."""
+
+    address: Address
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHistory:
     """A line for the run's history; `seq` numbers it."""
 
@@ -195,5 +232,10 @@ Action = (
     | PutBlock
     | ForgetScope
     | PutChild
+    | OpenWait
+    | CloseWait
+    | StoreSignal
+    | TakeSignal
+    | NoteSignal
     | RecordHistory
 )

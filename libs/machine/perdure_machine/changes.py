@@ -11,12 +11,15 @@ from dataclasses import dataclass, replace
 
 from perdure_machine.actions import (
     Action,
+    CloseWait,
     Dequeue,
     DropRunTimers,
     DropStepTimers,
     DropTimer,
     Enqueue,
     ForgetScope,
+    NoteSignal,
+    OpenWait,
     PutBlock,
     PutChild,
     PutEffect,
@@ -26,7 +29,10 @@ from perdure_machine.actions import (
     RecordAttempt,
     RecordHistory,
     SetTimer,
+    StoreSignal,
+    TakeSignal,
 )
+from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.places import Place
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.view import BlockState, ScopeState, StepState, View
@@ -38,6 +44,20 @@ class StepChange:
 
     put: PutStep
     before: StepState | None
+
+
+@dataclass(frozen=True, slots=True)
+class MailChanges:
+    """What a batch changes in a run's inbox and its waits; false where that is nothing."""
+
+    opened: tuple[WaitState, ...] = ()
+    closed: tuple[int, ...] = ()
+    stored: tuple[SignalState, ...] = ()
+    taken: tuple[TakeSignal, ...] = ()
+    noted: tuple[Address, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.opened or self.closed or self.stored or self.taken or self.noted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +76,7 @@ class Changes:
     attempts: tuple[RecordAttempt, ...]
     effects: tuple[PutEffect, ...]
     children: tuple[PutChild, ...]
+    mail: MailChanges
     history: tuple[RecordHistory, ...]
     scopes: tuple[ScopeState, ...] = ()
     blocks: tuple[BlockState, ...] = ()
@@ -82,6 +103,7 @@ class _Folder:
         self.attempts: list[RecordAttempt] = []
         self.effects: dict[str, PutEffect] = {}
         self.children: dict[int, PutChild] = {}
+        self.mail = _MailFolder()
         self.history: list[RecordHistory] = []
         self.scopes: dict[Place, ScopeState] = {}
         self.blocks: dict[int, BlockState] = {}
@@ -121,6 +143,8 @@ class _Folder:
                 self.children[child.step] = action
             case RecordHistory():
                 self.history.append(action)
+            case OpenWait() | CloseWait() | StoreSignal() | TakeSignal() | NoteSignal():
+                self.mail.take(action)
 
     def _put_run(self, action: PutRun) -> None:
         last = self.run
@@ -160,6 +184,7 @@ class _Folder:
             attempts=tuple(self.attempts),
             effects=tuple(self.effects.values()),
             children=tuple(self.children.values()),
+            mail=self.mail.changes(),
             history=tuple(self.history),
             scopes=tuple(self.scopes.values()),
             blocks=tuple(self.blocks.values()),
@@ -172,6 +197,38 @@ def drops(action: DropStepTimers, timer: SetTimer) -> bool:
     is_kept = timer.kind is TimerKind.DEADLINE and not action.deadline
     is_answered = timer.kind is TimerKind.START_CHILD
     return timer.step == action.step and timer.to is None and not is_kept and not is_answered
+
+
+class _MailFolder:
+    def __init__(self) -> None:
+        self.opened: dict[int, WaitState] = {}
+        self.closed: list[int] = []
+        self.stored: list[SignalState] = []
+        self.taken: list[TakeSignal] = []
+        self.noted: list[Address] = []
+
+    def take(self, action: OpenWait | CloseWait | StoreSignal | TakeSignal | NoteSignal) -> None:
+        match action:
+            case OpenWait(wait):
+                self.opened[wait.step] = wait
+            case CloseWait(step):
+                if self.opened.pop(step, None) is None:
+                    self.closed.append(step)
+            case StoreSignal(signal):
+                self.stored.append(signal)
+            case TakeSignal():
+                self.taken.append(action)
+            case NoteSignal(address):
+                self.noted.append(address)
+
+    def changes(self) -> MailChanges:
+        return MailChanges(
+            tuple(self.opened.values()),
+            tuple(self.closed),
+            tuple(self.stored),
+            tuple(self.taken),
+            tuple(self.noted),
+        )
 
 
 def _keeps_lease(last: PutStep, action: PutStep) -> bool:

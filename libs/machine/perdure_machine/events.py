@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.actions import Instant
+from perdure_machine.mailbox import SignalState
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import NodeError, Parent
 
@@ -23,7 +24,7 @@ class Queue:
 class Start:
     """A new run; `input` has its defaults filled in and is checked.
 
-    `start` is when it is to begin, None for at once.
+    `start` is when it is to begin, None for at once. `signal` is sent with it.
     """
 
     run_id: UUID
@@ -38,6 +39,7 @@ class Start:
     parent: Parent | None = None
     depth: int = 0
     start: Instant | None = None
+    signal: SignalState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,6 +144,28 @@ class TellOfChild:
 
 
 @dataclass(frozen=True, slots=True)
+class SendSignal:
+    """Somebody sends the run a signal."""
+
+    signal: SignalState
+
+
+@dataclass(frozen=True, slots=True)
+class DeliverSignals:
+    """Signals of this name may have been stored for the run without its knowing."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """What the timer had the run send was sent, or refused for good because of `refusal`."""
+
+    timer_id: int
+    refusal: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class CancelRun:
     """Somebody cancels the run; `reason` is for the history."""
 
@@ -153,5 +177,17 @@ class ExpireRun:
     """The run may have passed its deadline or its age limit."""
 
 
-Event = Acquire | Release | Report | ExpireLease | FireTimer | TellOfChild | CancelRun | ExpireRun
+Event = (
+    Acquire
+    | Release
+    | Report
+    | ExpireLease
+    | FireTimer
+    | TellOfChild
+    | SendSignal
+    | DeliverSignals
+    | Emitted
+    | CancelRun
+    | ExpireRun
+)
 """What happens to a run that exists."""

@@ -55,6 +55,27 @@ def _begins(details: Details) -> str:
     return f"at {details['at']}" if "at" in details else f"in {_seconds(details)}"
 
 
+def _signal(details: Details) -> str:
+    return f"`{details.get('signal', '?')}`"
+
+
+def _key(details: Details) -> str:
+    return f" by the key `{details['key']}`" if "key" in details else ""
+
+
+def _id(details: Details) -> str:
+    return f" (id {details['id']})" if "id" in details else ""
+
+
+def _patience(details: Details) -> str:
+    return f" for at most {_seconds(details)}" if "seconds" in details else ""
+
+
+def _receiver(details: Details) -> str:
+    run = details.get("run")
+    return f"run {run}" if run else f"the key `{details.get('key', '?')}`"
+
+
 def _then(details: Details) -> str:
     then = details.get("then")
     if then is None:
@@ -109,6 +130,15 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f"{_node(d)} had {d.get('passes', '?')} passes; the next begins in {_seconds(d)}"
         ),
         "group_began": lambda d, f: f"{_node(d)} began",
+        "signal_received": lambda d, f: f"the signal {_signal(d)} came{_id(d)}",
+        "signal_awaited": lambda d, f: (
+            f"{_node(d)} waits for the signal {_signal(d)}{_key(d)}{_patience(d)}"
+        ),
+        "signal_taken": lambda d, f: f"{_node(d)} took the signal {_signal(d)}{_key(d)}{_id(d)}",
+        "signal_emitted": lambda d, f: (
+            f"{_node(d)} sends the signal {_signal(d)} to {_receiver(d)}"
+        ),
+        "emission_refused": lambda d, f: f"the signal could not be sent{_because(d)}",
         "step_cancelled": lambda d, f: (
             f"{_node(d)} was cancelled: {d.get('why', 'its run is closed')}"
         ),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from uuid import UUID
 
+from perdure_machine.mailbox import SignalState
 from perdure_machine.states import RunStatus
 from perdure_machine.view import EffectState, Parent, RunState, StepState
 
@@ -52,6 +54,22 @@ class Early:
 
 
 @dataclass(frozen=True, slots=True)
+class Signalled:
+    """The run has the signal; `new` if it had not got it before."""
+
+    new: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """The run sends a signal by its key, or to the run `target`; then tell it `Emitted`."""
+
+    timer_id: int
+    signal: SignalState
+    target: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
 class Cancelled:
     """The run is cancelled; `changed` if this event did it."""
 
@@ -97,6 +115,8 @@ Reply = (
     | Applied
     | Stale
     | Early
+    | Signalled
+    | Emission
     | Cancelled
     | Closed
     | ChildWanted

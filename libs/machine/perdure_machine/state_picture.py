@@ -25,8 +25,11 @@ unfinished state waits for is in [ways forward](ways_forward.md).
 CREATED = MappingProxyType(
     {
         StepStatus.QUEUED: "a task or an http call begins; a chained one is acquired in that event",
-        StepStatus.WAITING: "a wait begins",
-        StepStatus.COMPLETED: "a transform, a switch or a `finish`, computed in the same event",
+        StepStatus.WAITING: "a wait begins, or one for a signal that has not come yet",
+        StepStatus.COMPLETED: (
+            "a transform, a switch, an `emit` or a `finish`, computed in the same event; a wait"
+            " for a signal that came before"
+        ),
         StepStatus.SKIPPED: "its condition was false, or its join skips it",
         StepStatus.FAILED: "a `fail`, or its condition, input or value could not be computed",
         StepStatus.CANCELLED: "something it needs failed, or its run fails and it never began",
@@ -49,7 +52,7 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.RETRY: "the time for the next try has come: FireTimers",
         Move.RESTART: "the time for the next try of a whole has come: FireTimers",
         Move.END_WAIT: (
-            "the time it waited for has come: FireTimers; or all that it holds has ended"
+            "what it waited for has come: FireTimers, Signal; or all that it holds has ended"
         ),
         Move.CANCEL: (
             "its run is closed or stops: an internal event; a running one at its report or expiry"

@@ -116,6 +116,7 @@ class TimerKind(StrEnum):
     BEGIN = "begin"  # begin a run whose start was put off
     ADVANCE = "advance"  # go on with inline nodes that were too many for one event
     FAN_OUT = "fan_out"  # make the rows of the next items of a `for_each`
+    EMIT = "emit"  # send a signal to another run, or by a key
     STOP_INSIDE = "stop_inside"  # end what is unfinished inside of a sub-graph, some at a time
     START_CHILD = "start_child"  # start the child run of a step
     CHILD_ENDED = "child_ended"  # to a parent: the child of this step has ended
@@ -134,5 +135,6 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.CHILD_ENDED,
         TimerKind.LEAVE_CHILDREN,
         TimerKind.CANCEL_RUN,
+        TimerKind.EMIT,
     }
 )

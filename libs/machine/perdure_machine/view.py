@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from uuid import UUID
 
+from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import At, Place
 from perdure_machine.states import (
     AttemptOutcome,
@@ -56,6 +57,7 @@ class RunState:
     counts the runs above it. Of its children whose end is not known, `open_children` end with it,
     and its own end waits for `awaited_children`. A `pending` run has not begun; `begun_ms` is when
     one that was put off did, in milliseconds since 1970, None for one that began when it was made.
+    `has_mail`: signals were sent to it, or steps of it waited for some.
     """
 
     run_id: UUID
@@ -89,6 +91,8 @@ class RunState:
     def ended_steps(self) -> int:
         """How many steps have ended in all scopes together."""
         return self.ended_nodes + self.inner_ended
+
+    has_mail: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +295,7 @@ class View:
     leaving: tuple[int, ...] | None = None
     rows: Mapping[RowsOf, tuple[ScopeState, ...]] = field(default_factory=dict)
     passed: frozenset[RunLimit] = frozenset()
+    mail: Mailbox = field(default_factory=Mailbox)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,6 +312,12 @@ class Wanted:
     open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so
     leaving: bool = False
     rows: frozenset[RowsOf] = frozenset()
+    signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
+    keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
+
+    def joined(self, other: Wanted) -> Wanted:
+        """Return what either lacks."""
+        return Wanted(*(getattr(self, one.name) | getattr(other, one.name) for one in fields(self)))
 
 
 class ViewTooNarrow(Exception):

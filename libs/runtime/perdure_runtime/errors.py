@@ -89,6 +89,10 @@ class Reason(StrEnum):
         "VERSION_EXISTS",
         "This version of the workflow was published with other content.",
     )
+    INBOX_FULL = (
+        "INBOX_FULL",
+        "Too many signals wait for the run, or by the key, that nobody has taken.",
+    )
     RUN_CLOSED = ("RUN_CLOSED", "The run has ended and takes no more commands.")
     LEASE_LOST = ("LEASE_LOST", "The lease on the step ended or passed to another worker.")
     TRANSITION_REFUSED = (

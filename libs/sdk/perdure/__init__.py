@@ -8,6 +8,7 @@ from perdure_contracts.v1.run_pb2 import (
     Run,
     RunError,
     RunStatus,
+    SignalWait,
     Step,
     StepStatus,
 )
@@ -18,6 +19,7 @@ from perdure.errors import FieldProblem, PerdureApiError, PerdureUnavailable
 from perdure.handler_context import Cancellation, HandlerContext
 from perdure.handler_errors import HandlerError, Permanent, RateLimited, Retryable, Unauthorised
 from perdure.handlers import Handler, Handlers, RawJson
+from perdure.signals import StartSignal
 
 __all__ = [
     "Attempt",
@@ -41,6 +43,8 @@ __all__ = [
     "Run",
     "RunError",
     "RunStatus",
+    "SignalWait",
+    "StartSignal",
     "Step",
     "StepStatus",
     "Unauthorised",

@@ -30,6 +30,7 @@ from perdure.address import find_address
 from perdure.client_transport import Transport, pause_before
 from perdure.errors import PerdureUnavailable
 from perdure.payload import to_payload
+from perdure.signals import StartSignal
 from perdure.workflow import Workflow as Definition
 
 DEFAULT_TIMEOUT = 30.0
@@ -139,6 +140,7 @@ class Client:
         priority: int = 0,
         start_at: datetime | None = None,
         start_after: timedelta | float | None = None,
+        signal: StartSignal | None = None,
     ) -> run_service_pb2.StartRunResponse:
         """Start a run and return its id; version 0 is the latest.
 
@@ -147,7 +149,8 @@ class Client:
         `input` is a value, or bytes that are JSON already; None is `{}`. The same request under the
         same `start_key` gives the first run back, `created` false; another request under it raises
         RUN_ALREADY_STARTED with that run's id in `metadata`. Without a key this call makes one for
-        its own repeats, so that a lost answer never starts a second run.
+        its own repeats, so that a lost answer never starts a second run. `signal` is sent with the
+        start, or to the run that the key gives back; if that has ended, RUN_CLOSED is raised.
         """
         request = run_service_pb2.StartRunRequest(
             workflow=workflow,
@@ -158,6 +161,7 @@ class Client:
             priority=priority,
             start_at=_timestamp(start_at),
             start_after=_duration(start_after),
+            signal=None if signal is None else signal.message(),
         )
         return await self._transport.call(self._runs.StartRun, request)
 
@@ -259,6 +263,30 @@ class Client:
                     if has_ended(run) or published(run, until) is not None:
                         return run
         raise AssertionError("a watch ends with the run")
+
+    async def signal_run(
+        self, run_id: str, name: str, data: object = None, *, signal_id: str | None = None
+    ) -> run_service_pb2.SignalRunResponse:
+        """Send a signal to a run.
+
+        `data` is a value, or bytes that are JSON already. The same `signal_id` is sent to a run
+        once, and then answered with `is_new` false, also when the run has ended. Without an id this
+        call makes one for its own repeats. Raises RUN_CLOSED if the run has ended.
+        """
+        signal = StartSignal(name, data, signal_id).message()
+        request = run_service_pb2.SignalRunRequest(run_id=run_id, signal=signal)
+        return await self._transport.call(self._runs.SignalRun, request)
+
+    async def signal_key(
+        self, key: str, name: str, data: object = None, *, signal_id: str | None = None
+    ) -> run_service_pb2.SignalRunResponse:
+        """Send a signal by a correlation key, as `signal_run`, to the run that waits on it.
+
+        If no run has the key, `run_id` is empty and the signal waits for one that asks for it.
+        """
+        signal = StartSignal(name, data, signal_id).message()
+        request = run_service_pb2.SignalRunRequest(key=key, signal=signal)
+        return await self._transport.call(self._runs.SignalRun, request)
 
     async def cancel_run(self, run_id: str, reason: str = "") -> run_service_pb2.CancelRunResponse:
         """Close a run at once; `changed` is false if it had been cancelled before.

@@ -26,6 +26,13 @@ SELECT 'outbox row' AS what, run_id, step FROM outbox
 UNION ALL
 SELECT 'timer ' || kind, run_id, step FROM timers
 UNION ALL
+SELECT 'open wait', w.run_id, w.step FROM signal_waits AS w JOIN runs AS r USING (run_id)
+ WHERE r.status <> 'running'
+UNION ALL
+SELECT 'correlation key ' || k.correlation_key, k.run_id, NULL
+  FROM correlation_keys AS k JOIN runs AS r USING (run_id)
+ WHERE r.status <> 'running'
+UNION ALL
 SELECT 'unsettled effect', e.run_id, e.step FROM effects AS e JOIN runs AS r USING (run_id)
  WHERE r.status = 'completed' AND e.status NOT IN ('settled', 'refused')
 """

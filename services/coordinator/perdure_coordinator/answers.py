@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any
+from typing import Any, TypeVar
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ITEM_STATUS_AGAIN,
@@ -19,9 +19,12 @@ PATIENCE_SECONDS = 0.2
 """How long the slow items of a batch may hold up the answers to the others."""
 
 
+Answered = TypeVar("Answered")
+
+
 async def in_time(
-    waits: Iterable[Coroutine[Any, Any, Reply]],
-) -> list[Reply | PerdureError | None]:
+    waits: Iterable[Coroutine[Any, Any, Answered]],
+) -> list[Answered | PerdureError | None]:
     """Return each item's reply, or the error that hinders it; None for one that is late.
 
     Items that are late go on and change what they change: their repeat finds it done (R5).
@@ -39,7 +42,7 @@ async def in_time(
     return answers
 
 
-def _answer(task: asyncio.Task[Reply]) -> Reply | PerdureError | None:
+def _answer(task: asyncio.Task[Answered]) -> Answered | PerdureError | None:
     if not task.done():
         return None
     error = task.exception()
@@ -50,7 +53,7 @@ def _answer(task: asyncio.Task[Reply]) -> Reply | PerdureError | None:
     raise error
 
 
-def _forget(task: asyncio.Task[Reply]) -> None:
+def _forget(task: asyncio.Task[Any]) -> None:
     if not task.cancelled():
         task.exception()  # of a late item it is told to nobody: that will be sent again
 

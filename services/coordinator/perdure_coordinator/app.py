@@ -15,6 +15,7 @@ from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
 )
 from perdure_machine.changes import Changes
 from perdure_runtime.batching import Batcher
+from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Group, Service
 from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.process import Process
@@ -27,6 +28,7 @@ from perdure_store.closing import Closing, schema_check
 from perdure_store.held import HeldConnection
 from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
+from perdure_store.signals import Kept, KeyedSignal, keep_signals
 from perdure_store.timers import drop_orphans, put_off
 
 from perdure_coordinator.children import Children
@@ -35,6 +37,7 @@ from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.counting import count
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.servicers import Control, Coordinator
+from perdure_coordinator.signalling import Keeping, Signals
 from perdure_coordinator.wakeups import WakeUps
 
 HOT = "perdure.internal.v1.CoordinatorService"
@@ -44,6 +47,8 @@ UNTRACED = frozenset(
     f"/{HOT}/{method}"
     for method in (
         "StartRun",
+        "Signal",
+        "DeliverSignals",
         "AcquireLease",
         "RenewLease",
         "ReleaseLease",
@@ -57,6 +62,9 @@ UNTRACED = frozenset(
 
 MAX_STARTS = 128
 """Runs that one transaction starts at most."""
+
+MAX_SIGNALS = 128
+"""Signals by key that one transaction stores at most."""
 
 MAX_RENEWALS = 64
 """Renewing calls that one statement serves at most."""
@@ -87,6 +95,11 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
+    keeping_held = HeldConnection(
+        config.database_url, application_name="perdure-coordinator-signals"
+    )
+    keeping = Keeping(partial(_keep, keeping_held, config.early_signal_retention), MAX_SIGNALS)
+    signals = Signals(committers, keeping)
     # Of their own, so that runs that somebody else holds cannot make leases run out.
     renewing = HeldConnection(config.database_url, application_name="perdure-coordinator-renewals")
     renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
@@ -94,7 +107,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     )
     put_offs = PutOffs(partial(_put_off, spare), MAX_PUT_OFFS)
     children = Children(committers, starts, spare, retention=retention)
-    firing = Firing(committers, children, put_offs)
+    firing = Firing(committers, children, signals, put_offs)
     process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",
@@ -105,20 +118,27 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         {
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
-                Coordinator(committers, starts, renewals, firing),
+                Coordinator(committers, starts, signals, renewals, firing),
             ),
             CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )
-    closing = Closing(spare, starting, renewing)
-    return Group([closing, wake_ups, lanes, put_offs, committers, starts, renewals, server])
+    closing = Closing(spare, starting, keeping_held, renewing)
+    batchers: list[Service] = [put_offs, committers, starts, keeping, renewals]
+    return Group([closing, wake_ups, lanes, *batchers, server])
 
 
 async def _start(
     starter: Starter, held: HeldConnection, batch: list[StartRequest]
 ) -> list[StartOutcome]:
     return await starter.start(await held.get(), batch)
+
+
+async def _keep(
+    held: HeldConnection, patience: float, batch: list[KeyedSignal]
+) -> list[Kept | PerdureError]:
+    return await keep_signals(await held.get(), batch, patience=patience)
 
 
 async def _renew(

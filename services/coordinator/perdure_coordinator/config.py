@@ -33,7 +33,13 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
         7 * 86_400.0,
         min=0.0,
         unit="seconds",
-        help="How long a start key outlives the end of its run.",
+        help="How long start keys and signals outlive the end of their run.",
+    )
+    early_signal_retention: float = setting(
+        30 * 86_400.0,
+        min=0.0,
+        unit="seconds",
+        help="How long a signal by a key that is no run's waits for a run that asks for it.",
     )
     lane_refresh: float = setting(
         5.0, min=0.1, max=3600.0, unit="seconds", help="How old a known setting of a lane may be."

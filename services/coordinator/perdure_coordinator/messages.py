@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
+from perdure_contracts.internal.v1.coordinator_service_pb2 import SignalContent
 from perdure_contracts.internal.v1.dispatch_pb2 import (
     STEP_KIND_HTTP,
     STEP_KIND_TASK,
@@ -12,6 +13,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     StepGrant,
     StepLease,
 )
+from perdure_machine.mailbox import SignalState
 from perdure_machine.replies import Granted
 from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, Reason
 from perdure_runtime.rpc.errors import to_status
@@ -43,6 +45,11 @@ def _invalid(field: str, problem: str) -> InvalidArgument:
         reason=Reason.FIELD_INVALID,
         violations=[FieldViolation(field, problem)],
     )
+
+
+def signal_state(content: SignalContent, *, key: str | None = None) -> SignalState:
+    """Return a signal as the machine takes it."""
+    return SignalState(content.signal_id, content.name, content.data or b"null", key)
 
 
 def grant_message(granted: Granted) -> StepGrant:

@@ -17,6 +17,7 @@ from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.cancel_run import cancel_run
+from perdure_coordinator.handlers.deliver_signals import deliver_signals
 from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
 from perdure_coordinator.handlers.fire_timers import Firing, fire_timers
@@ -25,7 +26,9 @@ from perdure_coordinator.handlers.publish_workflow import publish_workflow
 from perdure_coordinator.handlers.release_lease import release_lease
 from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
 from perdure_coordinator.handlers.report_result import report_result
+from perdure_coordinator.handlers.signal import signal
 from perdure_coordinator.handlers.start_run import start_run
+from perdure_coordinator.signalling import Signals
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
@@ -34,9 +37,15 @@ class Coordinator(CoordinatorServiceServicer):
     """The hot path."""
 
     def __init__(
-        self, committers: Committers, starts: Starts, renewals: Renewals, firing: Firing
+        self,
+        committers: Committers,
+        starts: Starts,
+        signals: Signals,
+        renewals: Renewals,
+        firing: Firing,
     ) -> None:
         self._committers = committers
+        self._signals = signals
         self._starts = starts
         self._renewals = renewals
         self._firing = firing
@@ -45,7 +54,17 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.StartRunRequest, context: Context
     ) -> hot.StartRunResponse:
         """See `handlers/start_run.py`."""
-        return await start_run(self._starts, request)
+        return await start_run(self._starts, self._signals, request)
+
+    async def Signal(self, request: hot.SignalRequest, context: Context) -> hot.SignalResponse:
+        """See `handlers/signal.py`."""
+        return await signal(self._signals, request)
+
+    async def DeliverSignals(
+        self, request: hot.DeliverSignalsRequest, context: Context
+    ) -> hot.DeliverSignalsResponse:
+        """See `handlers/deliver_signals.py`."""
+        return await deliver_signals(self._committers, request)
 
     async def CancelRun(
         self, request: hot.CancelRunRequest, context: Context

@@ -28,6 +28,7 @@ from perdure_runtime.rpc.client import RpcClient
 from perdure_runtime.rpc.errors import from_status
 
 START_RUN = declare("ingest.start_run")
+SIGNAL = declare("ingest.signal")
 CANCEL_RUN = declare("ingest.cancel_run")
 PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
 
@@ -63,17 +64,20 @@ class Coordinator(Component):
         self._starts = Batcher(
             self._send_starts, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
         )
+        self._signals = Batcher(
+            self._send_signals, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
+        )
         self._cancels = Batcher(self._send_cancels, MAX_ITEMS)
         super().__init__()
 
     async def on_start(self) -> None:
         """Take items."""
-        for part in (self._client, self._starts, self._cancels):
+        for part in (self._client, self._starts, self._signals, self._cancels):
             await part.start()
 
     async def on_stop(self) -> None:
         """Wait for the answers of what was taken, then close the channel."""
-        for part in (self._cancels, self._starts, self._client):
+        for part in (self._cancels, self._signals, self._starts, self._client):
             await part.stop()
 
     async def start_run(
@@ -81,6 +85,12 @@ class Coordinator(Component):
     ) -> coordinator_service_pb2.StartRunResult:
         """Start a run; `item` has a start key. Raises what the coordinator answered for it."""
         return await _submit(self._starts, item)
+
+    async def signal(
+        self, item: coordinator_service_pb2.SignalItem
+    ) -> coordinator_service_pb2.SignalResult:
+        """Send a signal, which has an id. Raises what the coordinator answered for it."""
+        return await _submit(self._signals, item)
 
     async def cancel_run(
         self, item: coordinator_service_pb2.CancelRunItem
@@ -105,6 +115,12 @@ class Coordinator(Component):
         request = coordinator_service_pb2.StartRunRequest(items=items)
         return (await self._send(self._runs.StartRun, request, START_RUN)).results
 
+    async def _send_signals(
+        self, items: list[coordinator_service_pb2.SignalItem]
+    ) -> Sequence[coordinator_service_pb2.SignalResult]:
+        request = coordinator_service_pb2.SignalRequest(items=items)
+        return (await self._send(self._runs.Signal, request, SIGNAL)).results
+
     async def _send_cancels(
         self, items: list[coordinator_service_pb2.CancelRunItem]
     ) -> Sequence[coordinator_service_pb2.CancelRunResult]:
@@ -120,7 +136,9 @@ class Coordinator(Component):
         return await self._client.call(method, request, timeout=CALL_TIMEOUT, fail_point=fail_point)
 
 
-def _weight(item: coordinator_service_pb2.StartRunItem) -> int:
+def _weight(
+    item: coordinator_service_pb2.StartRunItem | coordinator_service_pb2.SignalItem,
+) -> int:
     return item.ByteSize()
 
 

@@ -23,6 +23,7 @@ from perdure_ingest.handlers.list_runs import list_runs
 from perdure_ingest.handlers.list_scopes import list_scopes
 from perdure_ingest.handlers.list_workflows import list_workflows
 from perdure_ingest.handlers.publish_workflow import publish_workflow
+from perdure_ingest.handlers.signal_run import signal_run
 from perdure_ingest.handlers.start_run import start_run
 from perdure_ingest.handlers.validate_workflow import validate_workflow
 from perdure_ingest.handlers.watch_run import watch_run
@@ -71,6 +72,12 @@ class RunServicer(run_service_pb2_grpc.RunServiceServicer):
     ) -> AsyncIterator[run_service_pb2.WatchRunResponse]:
         """Delegate."""
         return watch_run(self._doors, self._identify(context), request)
+
+    async def SignalRun(
+        self, request: run_service_pb2.SignalRunRequest, context: Context
+    ) -> run_service_pb2.SignalRunResponse:
+        """Delegate."""
+        return await signal_run(self._doors, self._identify(context), request)
 
     async def CancelRun(
         self, request: run_service_pb2.CancelRunRequest, context: Context

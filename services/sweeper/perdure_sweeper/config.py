@@ -26,7 +26,7 @@ class SweeperConfig(ServiceConfig, DatabaseConfig):
         min=0.05,
         max=60.0,
         unit="seconds",
-        help="Time between looks for leases and runs whose time is over.",
+        help="Time between looks for leases and runs that are over, and undelivered signals.",
     )
     audit_interval: float = setting(
         10.0,
@@ -40,7 +40,7 @@ class SweeperConfig(ServiceConfig, DatabaseConfig):
         min=1.0,
         max=86_400.0,
         unit="seconds",
-        help="Time between making months ahead and deleting start keys that are over.",
+        help="Time between making months ahead and deleting keys and signals that are over.",
     )
     lease: float = setting(
         10.0,

@@ -135,6 +135,12 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def ExpireLeases(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def Signal(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def DeliverSignals(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     async def ExpireRuns(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 

@@ -214,9 +214,7 @@ def test_later_constructs_of_the_document_are_refused_by_name(
 @pytest.mark.parametrize(
     "construct",
     [
-        "signal",
         "approval",
-        "emit",
         "grpc",
     ],
 )

@@ -27,7 +27,8 @@ BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft
 AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "tell")}
 BLOCKS = ("for_each", "repeat", "group")
 KINDS = (
-    "task", "http", "wait", "transform", "switch", "fail", "finish", *BLOCKS, "run", "cancel_run",
+    "task", "http", "wait", "transform", "switch", "fail", "finish", "signal", "emit", *BLOCKS,
+    "run", "cancel_run",
 )  # fmt: skip
 INSIDE = {id_: {"task": {"handler": "h"}} for id_ in ("charge", "look", "page", "load")}
 LEFT = {"left": {"init": 2, "next": "${carry.left - 1}"}}
@@ -38,6 +39,8 @@ LEAST: dict[str, dict[str, Any]] = {
     "switch": {"cases": [{"when": "true", "then": ["call"]}]},
     "fail": {"code": "c"},
     "finish": {},
+    "signal": {"name": "n"},
+    "emit": {"name": "n", "key": "k"},
     "for_each": {"in": "${input.l}", "nodes": INSIDE},
     "repeat": {"until": "true", "carry": LEFT, "nodes": INSIDE},
     "group": {"nodes": INSIDE},
@@ -66,7 +69,7 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
             yield kind, document({kind: value})
     for kind, least in LEAST.items():
         for name, value in each(definitions[kind]["properties"]):
-            yield f"{kind}.{name}", document({kind: one_condition({**least, name: value})})
+            yield f"{kind}.{name}", document({kind: one_of_two({**least, name: value})})
     for name, value in each(definitions["retry_rule"]["properties"]):
         yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
     for value in definitions["join"]["examples"]:
@@ -79,9 +82,10 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"handler.{name}", document({"task": {"handler": "h"}, "on_failure": [handler]})
 
 
-def one_condition(body: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the `until` of a loop that has a `while`."""
-    return {name: value for name, value in body.items() if name != "until" or "while" not in body}
+def one_of_two(body: dict[str, Any]) -> dict[str, Any]:
+    """Leave out the `until` of a loop that has a `while`, the key of what is sent to a run."""
+    left_out = {"until"} if "while" in body else {"key"} if "run" in body else set()
+    return {name: value for name, value in body.items() if name not in left_out}
 
 
 def each(properties: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -110,6 +114,8 @@ GIVEN: dict[str, Any] = {
     "urgent": True,
     "votes": 2,
     "patience": "1h",
+    "amount": 3,
+    "run": "01890a5d-ac96-774b-bcce-b302099a8057",
     "l": [1, 2],
     "orders": [{"id": 1}, {"id": 2}],
     "rows": [1, 2, 3],
@@ -133,6 +139,8 @@ ANSWER = {
     "done": True,
     "next": None,
 }
+SENT = ("reply", "go", "n")
+"""Signals of these names come before any example waits for one."""
 FAILS = frozenset({"fail", "fail.code", "fail.message", "fail.output"})
 
 
@@ -147,6 +155,8 @@ async def test_every_example_runs_to_its_end(name: str, example: dict[str, Any])
         )
     start = StartOf(example["name"], json.dumps(GIVEN).encode())
     run_id = (await driver.engine.start(driver.org, start)).run_id
+    for signal in SENT if "signal" in example["nodes"].get("this", {}) else ():
+        await driver.send(run_id, signal, b'{"kind": "letter"}')
     run = await Player(driver, lambda _: answered).play(run_id)
     assert run.status == (RunStatus.FAILED if name in FAILS else RunStatus.COMPLETED), run.error
     assert await driver.engine.no_way_forward() == []

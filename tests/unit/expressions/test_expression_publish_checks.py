@@ -96,14 +96,7 @@ def test_what_cannot_be_compiled_says_why(source: str, reason: str) -> None:
     assert reason in caught.value.message
 
 
-@pytest.mark.parametrize("root", ["signal"])
-def test_roots_of_later_versions_are_refused_by_name(root: str) -> None:
-    for source in (f"{root}", f"{root}.x + 1"):
-        with pytest.raises(ExpressionInvalid, match=f"not in this version yet: {root}"):
-            compile_expression(source)
-
-
-def test_a_name_of_a_later_root_may_be_bound_in_a_loop() -> None:
+def test_the_name_of_a_root_may_be_bound_in_a_loop() -> None:
     assert reads("input.l.map(item, item.x)") == {of_input("l")}
 
 

@@ -223,6 +223,30 @@ construct(
     ),
 )
 construct(
+    "signal and emit",
+    """
+    name: signals
+    nodes:
+      a:
+        signal: {name: reply, key: "order-${input.id}", filter: "signal.data.n > 1"}
+        deadline: 3d
+      b: {signal: {name: go}, deadline: "${input.patience}"}
+      c: {emit: {name: paid, key: "${input.id}", data: {n: 1}}}
+      d: {emit: {name: stop, run: "${input.run}"}}
+    """,
+    wf.Workflow(
+        "signals",
+        {
+            A: wf.Signal(
+                "reply", f"order-{wf.INPUT['id']}", wf.SIGNAL["data"]["n"] > 1, deadline="3d"
+            ),
+            B: wf.Signal("go", deadline=wf.INPUT["patience"]),
+            C: wf.Emit("paid", wf.INPUT["id"], data={"n": 1}),
+            D: wf.Emit("stop", run=wf.INPUT["run"]),
+        },
+    ),
+)
+construct(
     "switch, fail and finish",
     """
     name: ways
@@ -431,7 +455,7 @@ def test_the_builder_has_every_member_of_the_language_and_no_other() -> None:
     assert names(wf.Kind) | set(KINDS) == set(node)
     for name, kind in KINDS.items():
         own = names(kind) - names(wf.Kind)
-        assert kind.BODY or own == set(SCHEMA["$defs"][name]["properties"]), name
+        assert kind.BODY or own == set(SCHEMA["$defs"][name]["properties"]) - names(wf.Kind), name
     for (kind_name, member), part in INSIDE.items():
         described = SCHEMA["$defs"][kind_name]["properties"][member]["properties"]
         assert names(part) == set(described), member

@@ -11,21 +11,26 @@ from collections.abc import Mapping
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.children import tell_of_child
 from perdure_machine.decide.draft import Decision, Draft
+from perdure_machine.decide.emitting import end_emission
 from perdure_machine.decide.ending import cancel_run, expire_run
 from perdure_machine.decide.leasing import acquire, expire, release
 from perdure_machine.decide.reporting import report
+from perdure_machine.decide.signals import deliver, send
 from perdure_machine.decide.start import check_start, decide_start
 from perdure_machine.decide.timing import fire
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
     Acquire,
     CancelRun,
+    DeliverSignals,
+    Emitted,
     Event,
     ExpireLease,
     ExpireRun,
     FireTimer,
     Release,
     Report,
+    SendSignal,
     TellOfChild,
 )
 from perdure_machine.lanes import Lane
@@ -57,6 +62,12 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return fire(draft, event)
         case TellOfChild():
             return tell_of_child(draft, event)
+        case SendSignal():
+            return send(draft, event)
+        case DeliverSignals():
+            return deliver(draft, event)
+        case Emitted():
+            return end_emission(draft, event)
         case CancelRun():
             return cancel_run(draft, event)
         case ExpireRun():

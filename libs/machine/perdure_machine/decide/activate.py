@@ -12,6 +12,7 @@ from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.emitting import EMITTED, emitted, post
 from perdure_machine.decide.ending import fail_run, finish_run, run_output
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.leasing import enqueue, hand_out
@@ -19,9 +20,11 @@ from perdure_machine.decide.scope import run_input
 from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
+from perdure_machine.decide.waiting import begin_wait
 from perdure_machine.definition.model import (
     CancelRun,
     ChildRun,
+    Emit,
     Fail,
     Finish,
     ForEach,
@@ -30,6 +33,7 @@ from perdure_machine.definition.model import (
     Kind,
     Node,
     Repeat,
+    Signal,
     Switch,
     Task,
     Transform,
@@ -99,6 +103,10 @@ def _begin(draft: Draft, node: Node, place: Place, scope: Scope) -> StepState:
         case CancelRun():
             cancel_other(draft, node, node.kind, scope)
             return _complete(draft, node, place, shaped(draft, node, place, _NOTHING))
+        case Signal():
+            return begin_wait(draft, node, place, node.kind, scope)
+        case Emit():
+            return _emit(draft, node, place, node.kind, scope)
         case Task() | Http():
             return _dispatch(draft, node, place, _work_input(draft, node.kind, scope))
 
@@ -135,6 +143,13 @@ def _wait(draft: Draft, node: Node, place: Place, kind: Wait, scope: Scope) -> S
     step = draft.put_step(PutStep(new_step(draft, node, place, StepStatus.WAITING)))
     draft.actions.append(SetTimer(TimerKind.WAIT, step.step, seconds))
     draft.record("step_waiting", step, seconds=seconds)
+    return step
+
+
+def _emit(draft: Draft, node: Node, place: Place, kind: Emit, scope: Scope) -> StepState:
+    letter = emitted(kind, scope, f"{EMITTED}{_effect_prefix(draft.run, place, node)}")
+    step = _complete(draft, node, place, shaped(draft, node, place, _NOTHING))
+    post(draft, step, letter)
     return step
 
 
@@ -226,3 +241,7 @@ def _of_kind(kind: Kind) -> list[Expression | Template | None]:
             return [kind.workflow, kind.version, kind.input]
         case CancelRun():
             return [kind.run, kind.reason]
+        case Signal():
+            return [kind.key, kind.filter, kind.deadline]
+        case Emit():
+            return [kind.key, kind.run, kind.data]

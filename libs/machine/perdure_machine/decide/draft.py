@@ -80,6 +80,7 @@ class Draft:
         self.attempts = list(view.attempts)
         self.timers = dict(view.timers)
         self.children = dict(view.children)
+        self.mail = view.mail
         self.actions: list[Action] = []
         self.chained: Granted | None = None
         self.candidates: deque[At] = deque()
@@ -366,4 +367,5 @@ class Draft:
             children=self.children,
             leaving=None,
             rows={},
+            mail=self.mail,
         )

@@ -7,7 +7,8 @@ from dataclasses import replace
 from perdure_machine.actions import Dequeue, DropStepTimers, ExpectedExpiry, PutStep
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.liveness import is_live
-from perdure_machine.definition.model import Node
+from perdure_machine.decide.mail import close_wait
+from perdure_machine.definition.model import Node, Signal
 from perdure_machine.places import Place
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.transitions import Move, moved
@@ -55,8 +56,10 @@ def drop_ways_forward(draft: Draft, step: StepState) -> None:
     """Drop what would have moved a step on that is not running."""
     if step.status is StepStatus.QUEUED:
         draft.actions.append(Dequeue(step.step))
-    else:
-        draft.actions.append(DropStepTimers(step.step))
+        return
+    draft.actions.append(DropStepTimers(step.step))
+    if step.kind == Signal.name:
+        close_wait(draft, step.step)
 
 
 def end_stopped(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:

@@ -14,6 +14,7 @@ from perdure_machine.decide.child_messages import read_reason
 from perdure_machine.decide.children import child_ended, leave_children, request_start
 from perdure_machine.decide.deadlines import pass_deadline
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.emitting import emission
 from perdure_machine.decide.ending import cancel_run, end_steps
 from perdure_machine.decide.fanning import make_more
 from perdure_machine.decide.joining import node_scope
@@ -44,6 +45,8 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
         return Early(timer.remaining)
     if timer.kind is TimerKind.START_CHILD:
         return request_start(draft, timer)
+    if timer.kind is TimerKind.EMIT:
+        return emission(timer)
     draft.drop_timer(timer.timer_id)
     if timer.kind in _MESSAGES:
         _MESSAGES[timer.kind](draft, timer)

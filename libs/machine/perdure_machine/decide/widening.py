@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdure_machine.decide.activate import expressions_of
 from perdure_machine.decide.catching import handler_expressions
@@ -17,7 +17,7 @@ from perdure_machine.definition.graph import reachable
 from perdure_machine.definition.model import Finish, Prefetch
 from perdure_machine.expressions.reads import INPUT, JOIN, Read
 from perdure_machine.places import At, Place
-from perdure_machine.view import ViewTooNarrow
+from perdure_machine.view import ViewTooNarrow, Wanted
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,15 +37,12 @@ def widened(draft: Draft, candidates: Sequence[At], narrow: ViewTooNarrow) -> Vi
     around = _near(draft, candidates)
     if draft.run.error is not None or not _lacks(draft, around):
         around = _far(draft, candidates)
-    wanted = narrow.wanted
-    return ViewTooNarrow(
-        replace(
-            wanted,
-            nodes=wanted.nodes | draft.unknown(around.steps, around.outputs),
-            outputs=wanted.outputs | around.outputs,
-            input=wanted.input or (around.input and draft.run.input is None),
-        )
+    besides = Wanted(
+        nodes=draft.unknown(around.steps, around.outputs),
+        outputs=around.outputs,
+        input=around.input and draft.run.input is None,
     )
+    return ViewTooNarrow(narrow.wanted.joined(besides))
 
 
 def _lacks(draft: Draft, around: _Around) -> bool:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perdure_machine.definition import blocks, children, flow
+from perdure_machine.definition import blocks, children, flow, signalling
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
@@ -39,6 +39,8 @@ KINDS = (
     "switch",
     "fail",
     "finish",
+    "signal",
+    "emit",
     *blocks.KINDS,
     "run",
     "cancel_run",
@@ -125,6 +127,7 @@ class Drafter(NodeCompiler):
             return None
         inside = self._inside(kinds[0], node[kinds[0]])
         kind = self._kind(kinds[0], node[kinds[0]], inside)
+        signalling.check_deadline(self, kind, node)
         graph_output = None
         if kinds[0] in blocks.KINDS:
             graph_output = blocks.graph_output(inside, kinds[0], mapping(node[kinds[0]]))
@@ -169,6 +172,10 @@ class Drafter(NodeCompiler):
                 return flow.fail(self, members, name)
             case "finish":
                 return flow.finish(self, members)
+            case "signal":
+                return signalling.signal(self, members)
+            case "emit":
+                return signalling.emit(self, members)
             case "task":
                 return self._task(members)
             case "run":

@@ -12,9 +12,7 @@ DOCUMENT = frozenset({"exclusive", "compensate_on_cancel", "at_end", "trigger"})
 LIMITS = frozenset({"cost"})
 KINDS = frozenset(
     {
-        "signal",
         "approval",
-        "emit",
         "grpc",
     }
 )

@@ -230,7 +230,48 @@ class CancelRun:
     reason: Template | None
 
 
-Kind = Task | Http | Wait | Transform | Switch | Fail | Finish | Block | ChildRun | CancelRun
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """A wait for a signal of the name `signal`; its data become the output.
+
+    With `key` also signals count that are sent by it. `filter` reads the root `signal`. The wait
+    ends in a failure when `deadline` has passed, a duration, None for never.
+    """
+
+    name: ClassVar[str] = "signal"
+    inline: ClassVar[bool] = False
+    signal: str
+    key: Template | None
+    filter: Expression | None
+    deadline: Template | None
+
+
+@dataclass(frozen=True, slots=True)
+class Emit:
+    """A signal to others: by `key`, or to the run of the id `run`; without `data` it is null."""
+
+    name: ClassVar[str] = "emit"
+    inline: ClassVar[bool] = True
+    signal: str
+    key: Template | None
+    run: Template | None
+    data: Template | None
+
+
+Kind = (
+    Task
+    | Http
+    | Wait
+    | Transform
+    | Switch
+    | Fail
+    | Finish
+    | Signal
+    | Emit
+    | Block
+    | ChildRun
+    | CancelRun
+)
 
 
 class JoinKind(StrEnum):

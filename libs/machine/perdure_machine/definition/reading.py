@@ -10,11 +10,21 @@ from perdure_machine.definition.graph import Needs, reachable
 from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read
-from perdure_machine.expressions.reads import CARRY, ERROR, INDEX, ITEM, ITEMS, JOIN, OUTPUT
+from perdure_machine.expressions.reads import (
+    CARRY,
+    ERROR,
+    INDEX,
+    ITEM,
+    ITEMS,
+    JOIN,
+    OUTPUT,
+    SIGNAL,
+)
 from perdure_machine.payload import Path
 
 ReadAt = tuple[Path, Read]
 
+_FILTER = ("signal", "filter")
 _SEEN = "a node sees those that it needs, and what the nodes around it need"
 _GIVEN_INSIDE = {
     "for_each": frozenset({ITEM, INDEX, ITEMS}),
@@ -30,6 +40,10 @@ _HINTS = {
     JOIN: (
         "`join` is there with `join: any` and a quorum only",
         "join.first.id, join.first.output",
+    ),
+    SIGNAL: (
+        "`signal` is there in the `filter` of a signal only",
+        "nodes.ID.output is the data of the signal that node ID took",
     ),
 }
 
@@ -109,7 +123,9 @@ def check_roots(reads: Iterable[ReadAt], allowed: frozenset[str], problems: Prob
 def _own_roots(path: Path, draft: Draft) -> frozenset[str]:
     part = draft.part(path)
     first = {JOIN} if has_first(draft.join) and part != "join" else set[str]()
-    return frozenset(first | ({ERROR} if part == "on_failure" else set()))
+    error = {ERROR} if part == "on_failure" else set[str]()
+    signal = {SIGNAL} if path[len(draft.path) :] == _FILTER else set[str]()
+    return frozenset(first | error | signal)
 
 
 def _check_quorum(

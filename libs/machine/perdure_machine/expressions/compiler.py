@@ -18,7 +18,6 @@ from perdure_machine.expressions.functions import EXTENSION
 from perdure_machine.expressions.loops import Place, looped_places
 from perdure_machine.expressions.reads import (
     ITEMS,
-    LATER_ROOTS,
     ROOTS,
     Read,
     children,
@@ -138,9 +137,6 @@ def _compile(source: str, names: Names) -> cel.Expression:
 
 def _problem(text: str, source: str) -> ExpressionInvalid:
     undeclared = _UNDECLARED.search(text)
-    root = undeclared[1].split(".")[0] if undeclared else ""
-    if root in LATER_ROOTS:
-        return ExpressionInvalid(f"not in this version yet: {root}", source)
     if undeclared:
         hint = "roots are input, nodes.ID.output | status | error and run"
         return ExpressionInvalid(f"nothing is called '{undeclared[1]}'", source, hint)

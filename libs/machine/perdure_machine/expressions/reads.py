@@ -22,13 +22,13 @@ ITEM, INDEX, CARRY, ITEMS, OUTPUT = "item", "index", "carry", "items", "output"
 LOOP_ROOTS = (ITEM, INDEX, CARRY, ITEMS, OUTPUT)
 """What a sub-graph gives to its nodes; `items` holds the items that the definition names."""
 
-WHOLE_ROOTS = (INPUT, JOIN, ERROR, *LOOP_ROOTS)
+SIGNAL = "signal"
+WHOLE_ROOTS = (INPUT, JOIN, ERROR, SIGNAL, *LOOP_ROOTS)
 """Roots that are one value each; where most of them may stand is checked at publish."""
 
 ROOTS = (*WHOLE_ROOTS, NODES, RUN)
 NODE_PARTS = ("output", "status", "error")
 RUN_PARTS = ("id", "workflow", "version", "started_at", "org", "tags")
-LATER_ROOTS = ("signal",)
 
 _INDEX = ("_[_]", "_[?_]")
 _OPTIONAL_SELECT = "_?._"

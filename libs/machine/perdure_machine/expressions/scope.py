@@ -6,7 +6,16 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from perdure_machine.expressions.reads import ERROR, INPUT, ITEMS, JOIN, LOOP_ROOTS, RUN, Read
+from perdure_machine.expressions.reads import (
+    ERROR,
+    INPUT,
+    ITEMS,
+    JOIN,
+    LOOP_ROOTS,
+    RUN,
+    SIGNAL,
+    Read,
+)
 from perdure_machine.payload import cut, object_bytes
 
 
@@ -37,6 +46,8 @@ class Scope:
 
     `join` is what its join came to, `error` the error that it handles, as JSON; `loop` what the
     sub-graphs around it give: `item`, `index`, `carry` and the items that have names.
+    `join` is what its join came to, `error` the error that it handles, `signal` the one that its
+    filter is asked about, as JSON.
     """
 
     input: bytes
@@ -45,6 +56,7 @@ class Scope:
     join: bytes | None = None
     error: bytes | None = None
     loop: Mapping[str, bytes] = field(default_factory=dict)
+    signal: bytes | None = None
 
     def bytes_at(self, read: Read) -> bytes | None:
         """Return the JSON bytes that `read` names, as they came, or None if they are absent."""
@@ -70,6 +82,8 @@ class Scope:
             return self.join
         if read.root == ERROR:
             return self.error
+        if read.root == SIGNAL:
+            return self.signal
         if read.root == RUN:
             return _json(getattr(self.run, str(read.part)))
         node = self.nodes.get(str(read.node))

@@ -13,6 +13,7 @@ One suite, tests/conformance, holds both engines to the same behaviour.
 from perdure_machine.memory.engine import MemoryEngine, StartAnswer
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import DueTimer, ExpiredLease, QueuedStep, Stuck
+from perdure_machine.memory.post import Undelivered
 
 __all__ = [
     "DEFAULT_LANES",
@@ -22,4 +23,5 @@ __all__ = [
     "QueuedStep",
     "StartAnswer",
     "Stuck",
+    "Undelivered",
 ]

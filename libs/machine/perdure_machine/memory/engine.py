@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID
 
-from perdure_runtime.errors import NotFound, PerdureError, Reason
+from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
 
 from perdure_machine.actions import Action, Instant, RecordHistory
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
+from perdure_machine.decide.start import new_run
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.definition.parse import canonical, parse
@@ -19,13 +20,17 @@ from perdure_machine.events import (
     ChildForgone,
     ChildRefused,
     ChildStarted,
+    DeliverSignals,
+    Emitted,
     Event,
     ExpireLease,
     FireTimer,
+    SendSignal,
     Start,
     TellOfChild,
 )
 from perdure_machine.lanes import Lane
+from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import (
     DueTimer,
@@ -38,12 +43,21 @@ from perdure_machine.memory.lists import (
     sorted_timers,
     stuck,
 )
-from perdure_machine.memory.rows import RunRow, TimerRow
+from perdure_machine.memory.post import Post, Undelivered
+from perdure_machine.memory.rows import GuardFailed, RunRow, TimerRow
 from perdure_machine.memory.start_keys import StartKeys
 from perdure_machine.memory.views import attempts_of, view_of, with_unfinished
-from perdure_machine.memory.write import GuardFailed, set_timer, write_changes
+from perdure_machine.memory.write import set_timer, write_changes
 from perdure_machine.node_error import refusal_error
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply, Stale
+from perdure_machine.replies import (
+    ChildUnwanted,
+    ChildWanted,
+    Closed,
+    Emission,
+    Reply,
+    Signalled,
+    Stale,
+)
 from perdure_machine.states import RunStatus, StepStatus
 from perdure_machine.view import (
     AttemptState,
@@ -96,6 +110,7 @@ class MemoryEngine:
         self._versions: dict[tuple[str, str], list[_Version]] = {}
         self._runs: dict[UUID, RunRow] = {}
         self._keys = StartKeys(retention)
+        self._post = Post(retention)
         self._workflow_ids = count(1)
         self._run_numbers = count(1)
         self._timer_ids = count(1)
@@ -103,6 +118,7 @@ class MemoryEngine:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
+        self._post.drop_expired(self.now)
 
     def publish(self, org: str, document: bytes) -> int:
         """Store a document as its name's next version, unless the latest says the same.
@@ -127,10 +143,12 @@ class MemoryEngine:
         tags: Mapping[str, str] | None = None,
         priority: int = 0,
         begin: Instant | None = None,
+        signal: SignalState | None = None,
     ) -> StartAnswer:
         """Start a run of a version, 0 for the latest, with `payload` as its input.
 
-        It begins at once, or at `begin`.
+        It begins at once, or at `begin`. It is sent `signal` with its start; so is the run that
+        holds the start key already.
 
         Raises `NotFound` for an unknown workflow, `InvalidArgument` for an input that its schema
         refuses, and `AlreadyExists` where another request has taken the start key.
@@ -145,16 +163,27 @@ class MemoryEngine:
             tags=tags or {},
             priority=priority,
             start=begin,
+            signal=signal,
         )
         return self._start(workflow, event)
 
     def fire(self, due: DueTimer) -> Reply:
-        """Deliver a due timer; a child that it asks for is started or forgone, and that told."""
+        """Deliver a due timer and do what it asks for: start a child, send a signal; tell that."""
         reply = self.submit(due.org, due.run_id, FireTimer(due.timer_id))
         if isinstance(reply, ChildWanted | ChildUnwanted):
             outcome = self.answer_parent(due.org, reply)
             return self.submit(due.org, due.run_id, TellOfChild(due.timer_id, outcome))
+        if isinstance(reply, Emission):
+            return self._emit(due, reply)
         return reply
+
+    def _emit(self, due: DueTimer, emission: Emission) -> Reply:
+        refusal = ""
+        try:
+            self.signal(due.org, emission.signal, emission.target)
+        except PerdureError as error:
+            refusal = error.message
+        return self.submit(due.org, due.run_id, Emitted(due.timer_id, refusal))
 
     def answer_parent(
         self, org: str, asked: ChildWanted | ChildUnwanted
@@ -166,6 +195,43 @@ class MemoryEngine:
         if run_id is None:
             return ChildForgone()
         return ChildStarted(run_id, self._runs[run_id].state.workflow_version)
+
+    def signal(
+        self, org: str, signal: SignalState, run_id: UUID | None = None
+    ) -> tuple[bool, UUID | None]:
+        """Send a signal to a run, or by its key; return whether it is new, and whose it is.
+
+        Raises `NotFound`, `FailedPrecondition` for a run that ended, and `ResourceExhausted` where
+        too many wait.
+        """
+        if run_id is not None:
+            reply = self.submit(org, run_id, SendSignal(signal))
+            if isinstance(reply, Closed):
+                raise FailedPrecondition(
+                    f"the run is {reply.status} already", reason=Reason.RUN_CLOSED
+                )
+            assert isinstance(reply, Signalled)
+            return reply.new, run_id
+        new, owner = self.keep_signal(org, signal)
+        if owner is not None:
+            self.submit(org, owner, DeliverSignals(signal.name))
+        return new, owner
+
+    def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
+        """Do the first of the two steps of a signal by key: it is stored and not delivered."""
+        return self._post.keep(org, replace(signal, seen=False))
+
+    def undelivered_signals(self) -> list[Undelivered]:
+        """Return what to submit `DeliverSignals` for: its second step never came."""
+        return self._post.undelivered()
+
+    def signals(self, run_id: UUID) -> list[SignalState]:
+        """Return the signals of a run that nobody has taken, the oldest first."""
+        return [
+            row.signal
+            for row in self._post.letters
+            if row.run_id == run_id and row.taken_by is None
+        ]
 
     def submit(self, org: str, run_id: UUID, event: Event) -> Reply:
         """Apply one event and return its reply. Raises its refusal."""
@@ -181,7 +247,7 @@ class MemoryEngine:
         row = self._runs.get(run_id)
         if row is None or row.state.org != org:
             return [_run_not_found(run_id) for _ in events]
-        before = view = view_of(row, self.now)
+        before = view = view_of(row, self.now, self._post.mailbox(row.state))
         actions: list[Action] = []
         answers: list[Reply | PerdureError] = []
         for event in events:
@@ -244,7 +310,7 @@ class MemoryEngine:
 
     def no_way_forward(self) -> list[Stuck]:
         """Return what has no way forward; empty unless the engine is at fault (R10)."""
-        return stuck(self._runs, self.lanes, self.now)
+        return stuck(self._runs, self.lanes, self.now, self._post.waits)
 
     def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads. Raises KeyError."""
@@ -316,6 +382,8 @@ class MemoryEngine:
             holder = self._keys.claim(event.org, event.start_key, event.run_id, asked, self.now)
             if holder is not None:
                 first = self._runs[holder].state
+                if event.signal is not None:
+                    self.signal(event.org, event.signal, holder)
                 return StartAnswer(holder, first.workflow_version, created=False)
         self._begin(found.definition, event)
         return StartAnswer(event.run_id, number, created=True)
@@ -340,7 +408,8 @@ class MemoryEngine:
         return ChildStarted(answer.run_id, answer.workflow_version)
 
     def _begin(self, definition: Definition, event: Start) -> None:
-        decision = decide_start(definition, self.lanes, event)
+        mail = self._post.mailbox(new_run(definition, event))
+        decision = decide_start(definition, self.lanes, event, mail)
         row = RunRow(decision.view.run, definition, created_at=self.now)
         self._write(row, collapse(None, decision.actions))
         self._runs[event.run_id] = row
@@ -348,7 +417,9 @@ class MemoryEngine:
     def _write(self, row: RunRow, changes: Changes | None) -> None:
         if changes is None:
             return
+        self._post.check(changes)
         write_changes(row, changes, self.now, self._timer_ids)
+        self._post.write(changes, self.now)
         run = row.state
         if changes.run.ended:
             self._keys.close(run.org, run.start_key, run.run_id, self.now)

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from perdure_machine.definition.model import ChildRun
+from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
+from perdure_machine.mailbox import WaitState
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.places import inner_scopes
 from perdure_machine.states import (
@@ -123,7 +124,12 @@ def _expired(row: RunRow, step: StepRow) -> ExpiredLease:
     )
 
 
-def stuck(runs: Mapping[UUID, RunRow], lanes: Mapping[str, Lane], now: float) -> list[Stuck]:
+def stuck(
+    runs: Mapping[UUID, RunRow],
+    lanes: Mapping[str, Lane],
+    now: float,
+    waits: Mapping[UUID, Mapping[int, WaitState]],
+) -> list[Stuck]:
     """Return what has no way forward, with the meaning of the database's view (R10)."""
     found = []
     for row in runs.values():
@@ -131,7 +137,8 @@ def stuck(runs: Mapping[UUID, RunRow], lanes: Mapping[str, Lane], now: float) ->
             continue
         unfinished = row.unfinished(running=True)
         for number in unfinished:
-            missing = _missing(row, row.steps[number], runs, lanes, now)
+            is_awaited = number in waits.get(row.state.run_id, {})
+            missing = _missing(row, row.steps[number], runs, lanes, now, awaits=is_awaited)
             if missing is not None:
                 status = str(row.steps[number].state.status)
                 found.append(Stuck(row.state.run_id, number, status, missing))
@@ -147,6 +154,8 @@ def _missing(
     runs: Mapping[UUID, RunRow],
     lanes: Mapping[str, Lane],
     now: float,
+    *,
+    awaits: bool,
 ) -> str | None:
     state = step.state
     match state.status:
@@ -156,6 +165,8 @@ def _missing(
             return "running under a lease that ended long ago"
         case StepStatus.BACKING_OFF if not _has_timer(row, state.step, TimerKind.RETRY):
             return "backing off without a retry timer"
+        case StepStatus.WAITING if state.kind == Signal.name:
+            return None if awaits else "waiting for nothing that will come"
         case StepStatus.WAITING if not _waits(row, state, runs):
             return "waiting for nothing that will come"
         case StepStatus.PARKED:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from perdure_runtime.errors import Aborted, Reason
+
 from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
 from perdure_machine.places import At, Place
@@ -17,6 +19,13 @@ from perdure_machine.view import (
     ScopeState,
     StepState,
 )
+
+
+class GuardFailed(Aborted):
+    """A row was not in the state that the decision saw; nothing was written."""
+
+    def __init__(self, guard: str) -> None:
+        super().__init__(f"{guard} was not as the decision saw it", reason=Reason.RETRY)
 
 
 @dataclass(slots=True)

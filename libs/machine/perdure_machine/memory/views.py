@@ -8,13 +8,14 @@ from dataclasses import replace
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
 from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE
+from perdure_machine.mailbox import Mailbox
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.places import TOP, inner_scopes
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import AttemptState, RowsOf, ScopeState, StepState, TimerState, View
 
 
-def view_of(row: RunRow, now: float) -> View:
+def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
     """Return the view; as on the database, a run's output is no part of it."""
     return with_unfinished(
         View(
@@ -31,6 +32,7 @@ def view_of(row: RunRow, now: float) -> View:
             timers={number: _timer(timer, now) for number, timer in row.timers.items()},
             children=dict(row.children),
             passed=row.passed(now),
+            mail=mail,
         )
     )
 

@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perdure_runtime.errors import Aborted, Reason
-
 from perdure_machine.actions import Instant, PutEffect, PutStep, SetTimer
 from perdure_machine.changes import Changes, StepChange, drops
 from perdure_machine.memory.rows import (
     AttemptRow,
     EffectRow,
+    GuardFailed,
     HistoryRow,
     RunRow,
     StepRow,
     TimerRow,
 )
 from perdure_machine.states import EffectStatus, StepStatus
-
-
-class GuardFailed(Aborted):
-    """A row was not in the state that the decision saw; nothing was written."""
-
-    def __init__(self, guard: str) -> None:
-        super().__init__(f"{guard} was not as the decision saw it", reason=Reason.RETRY)
 
 
 def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:

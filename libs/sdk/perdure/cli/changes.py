@@ -8,7 +8,7 @@ import click
 from perdure_contracts.v1 import run_pb2
 
 from perdure.cli.output import clock_time, coloured, moment, one_line, word
-from perdure.cli.timeline import step_name
+from perdure.cli.timeline import awaited, step_name
 
 
 class Changes:
@@ -39,6 +39,8 @@ def _step_line(step: run_pb2.Step) -> str:
 def _about(step: run_pb2.Step) -> str:
     if step.status == run_pb2.STEP_STATUS_RUNNING:
         return f"{step.worker}, fence {step.fence}"
+    if step.HasField("waits_for"):
+        return f"for {awaited(step.waits_for)}"
     if step.HasField("due_at"):
         return f"until {clock_time(moment(step.due_at))} {_error(step)}".rstrip()
     return _error(step)

@@ -1,4 +1,4 @@
-"""`perdure run`: start, show, list, watch, wait, history, cancel."""
+"""`perdure run`: start, show, list, watch, wait, history, signal, cancel."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from contextlib import aclosing
 from datetime import UTC, datetime
 
 import click
-from perdure_contracts.v1 import run_pb2
+from perdure_contracts.v1 import run_pb2, run_service_pb2
 
 from perdure.cli.changes import Changes
 from perdure.cli.failures import USER_ERROR, Failure
@@ -26,6 +26,7 @@ from perdure.cli.output import (
 )
 from perdure.cli.timeline import beginning, child_lines, timeline
 from perdure.client import Client, published
+from perdure.signals import StartSignal
 
 DEFAULT_LISTED = 50
 
@@ -47,6 +48,8 @@ def run() -> None:
 @click.option("--priority", type=int, default=0, help="-100 (last) to 100 (first).")
 @click.option("--at", "start_at", type=Instant(), help="Begin at this instant, not at once.")
 @click.option("--after", "start_after", type=float, help="Begin after so many seconds.")
+@click.option("--signal", "signal_name", metavar="NAME", help="Send a signal with the start.")
+@click.option("--signal-data", metavar="JSON|@FILE|-", help="What it carries; null if left out.")
 @click.option("--wait", is_flag=True, help="Wait for the end; exit with 1 unless it completed.")
 @json_option
 @calls_api
@@ -60,6 +63,8 @@ async def start(
     priority: int,
     start_at: datetime | None,
     start_after: float | None,
+    signal_name: str | None,
+    signal_data: str | None,
     wait: bool,
     as_json: bool,
 ) -> None:
@@ -73,6 +78,7 @@ async def start(
         priority=priority,
         start_at=start_at,
         start_after=start_after,
+        signal=_start_signal(signal_name, signal_data),
     )
     if wait:
         _print_end(await client.wait_run(started.run_id), as_json)
@@ -236,6 +242,36 @@ async def history(client: Client, run_id: str, as_json: bool) -> None:
 
 
 @run.command()
+@click.argument("run_id_and_name", nargs=-1, required=True, metavar="[RUN_ID] NAME")
+@click.option("--key", help="Send by this correlation key, instead of to a run.")
+@click.option("--data", metavar="JSON|@FILE|-", help="What it carries; null if left out.")
+@click.option("--id", "signal_id", help="Signal id: the same id is sent once.")
+@json_option
+@calls_api
+async def signal(
+    client: Client,
+    run_id_and_name: tuple[str, ...],
+    key: str | None,
+    data: str | None,
+    signal_id: str | None,
+    as_json: bool,
+) -> None:
+    """Send a signal to a run: `signal RUN_ID NAME`, or by a key: `signal --key KEY NAME`."""
+    *run_id, name = run_id_and_name
+    if len(run_id) != (0 if key else 1):
+        raise click.UsageError("give RUN_ID and NAME, or --key KEY and NAME")
+    payload = read_payload(data)
+    if key:
+        answer = await client.signal_key(key, name, payload, signal_id=signal_id)
+    else:
+        answer = await client.signal_run(run_id[0], name, payload, signal_id=signal_id)
+    if as_json:
+        print_json(answer)
+    else:
+        click.echo(_signalled(answer))
+
+
+@run.command()
 @click.argument("run_id")
 @click.option("--reason", default="", help="Why, for the history.")
 @json_option
@@ -268,6 +304,20 @@ async def _print_children(client: Client, parent: run_pb2.Run) -> None:
     click.echo("\n".join(["", *child_lines(parent, children[:MAX_CHILDREN])]))
     if len(children) > MAX_CHILDREN:
         click.echo(f"and more: perdure run list --parent {parent.run_id}")
+
+
+def _start_signal(name: str | None, data: str | None) -> StartSignal | None:
+    if name is None:
+        if data is not None:
+            raise click.UsageError("--signal-data is of the signal that --signal names")
+        return None
+    return StartSignal(name, read_payload(data))
+
+
+def _signalled(answer: run_service_pb2.SignalRunResponse) -> str:
+    if not answer.is_new:
+        return "had been sent before"
+    return f"sent to run {answer.run_id}" if answer.run_id else "waits for a run with this key"
 
 
 def _row(each: run_pb2.Run) -> tuple[str, ...]:

@@ -6,7 +6,13 @@ from collections.abc import Iterator
 
 from perdure.graph.model import Edge, Graph, Vertex
 
-_SHAPES = {"switch": ("{", "}"), "wait": ("{{", "}}"), "fail": ("([", "])"), "finish": ("([", "])")}
+_SHAPES = {
+    "switch": ("{", "}"),
+    "wait": ("{{", "}}"),
+    "signal": ("{{", "}}"),
+    "fail": ("([", "])"),
+    "finish": ("([", "])"),
+}
 _BOX = ("[", "]")
 _ESCAPES = {ord(char): f"#{ord(char)};" for char in '#"<>&`'}
 

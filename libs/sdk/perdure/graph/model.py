@@ -22,6 +22,8 @@ _DETAILS: Mapping[str, Sequence[str]] = {
     "for_each": ("in",),
     "repeat": ("until", "while"),
     "run": ("workflow",),
+    "signal": ("name", "deadline"),
+    "emit": ("name",),
 }
 """What is told of a kind, by its members."""
 

@@ -9,7 +9,7 @@ from perdure.graph.layout import LINE, PADDING, Box, Layout, Line, heading, lay_
 from perdure.graph.model import Graph
 
 _MARGIN = 16
-_ROUND = {"switch": 18, "wait": 10, "fail": 18, "finish": 18}
+_ROUND = {"switch": 18, "wait": 10, "signal": 10, "fail": 18, "finish": 18}
 _STYLE = (
     "text{font:13px monospace;text-anchor:middle;fill:#1a1a1a}"
     "rect{fill:#fff;stroke:#767676}"

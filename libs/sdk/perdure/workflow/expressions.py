@@ -148,5 +148,8 @@ CARRY = Expr("carry")
 ERROR = Expr("error")
 """The error that `on_failure` handles: `class`, `code`, `message`, `details`, `node`."""
 
+SIGNAL = Expr("signal")
+"""The signal that a `filter` is asked about: `name`, `data`, `id`, `key`."""
+
 JOIN_FIRST = Expr("join.first")
 """The need that ended well first, on nodes that join by `any` or a quorum: `id`, `output`."""

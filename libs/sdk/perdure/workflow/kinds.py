@@ -119,3 +119,27 @@ class CancelRun(Kind):
     NAME: ClassVar[str] = "cancel_run"
     run: str | Expr
     reason: str | Expr | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Signal(Kind):
+    """Waits for a signal, sent to the run or by `key`; `filter` reads it as `SIGNAL`.
+
+    Its deadline is the one that every node may have.
+    """
+
+    NAME: ClassVar[str] = "signal"
+    name: str
+    key: str | Expr | Unset = UNSET
+    filter: Expr | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Emit(Kind):
+    """Sends a signal by `key`, or to the run of the id `run`."""
+
+    NAME: ClassVar[str] = "emit"
+    name: str
+    key: str | Expr | Unset = UNSET
+    run: str | Expr | Unset = UNSET
+    data: Value | Unset = UNSET

@@ -16,17 +16,23 @@ from perdure_machine.view import View, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import NotFound, PerdureError, Reason
 
-from perdure_store.apply.batch import Answers, Committed, OrgEvent, RunEvents, Skipped
+from perdure_store.apply.batch import (
+    MAX_WIDENINGS,
+    Answers,
+    Committed,
+    OrgEvent,
+    RunEvents,
+    Skipped,
+)
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
+from perdure_store.apply.mail import write_mail
 from perdure_store.apply.write import write_changes
 from perdure_store.pool import Connection
 from perdure_store.transaction import Transaction, transaction
 
 COMMIT_EVENTS = fail_points.declare("store.commit_events")
-
-MAX_WIDENINGS = 8
-"""How often one event may ask for more of its run; a decision that asks on is a fault."""
 
 
 class Applier:
@@ -49,20 +55,31 @@ class Applier:
         Without `wait` a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row
         was not as the decision saw it, and what the database raises; then nothing was applied.
         """
-        return await self._catalogue.complete(
-            connection, lambda: self._apply_once(connection, batch, wait=wait)
-        )
+
+        async def attempt(first: frozenset[OrgKey]) -> list[Answers | Skipped]:
+            return await self._catalogue.complete(
+                connection, lambda: self._apply_once(connection, batch, first, wait=wait)
+            )
+
+        return await in_key_order(attempt)
 
     async def _apply_once(
-        self, connection: Connection, batch: Sequence[RunEvents], *, wait: bool
+        self,
+        connection: Connection,
+        batch: Sequence[RunEvents],
+        first: frozenset[OrgKey],
+        *,
+        wait: bool,
     ) -> list[Answers | Skipped]:
         async with transaction(connection, COMMIT_EVENTS) as tx:
             runs = await lock_runs(connection, [one.run_id for one in batch], wait=wait)
+            keys = KeyLocks(connection)
+            await keys.lock(first)
             definitions = self._catalogue.definitions({run.workflow_id for run in runs.values()})
             present = [one for one in batch if one.run_id in runs]
             views = await load_views(connection, runs, present, definitions)
-            folded = await self._fold_all(connection, present, views, definitions)
-            await self._write(tx, list(folded.values()))
+            folded = await self._fold_all(connection, present, views, definitions, keys)
+            await self._write(tx, list(folded.values()), keys)
         return [_answers(one, folded, wait=wait) for one in batch]
 
     async def _fold_all(
@@ -71,11 +88,12 @@ class Applier:
         batch: Sequence[RunEvents],
         views: Mapping[UUID, View],
         definitions: Mapping[int, Definition],
+        keys: KeyLocks,
     ) -> dict[UUID, _Folded]:
         folded = {}
         for one in batch:
             view = views[one.run_id]
-            folding = _Folded(definitions[view.run.workflow_id], view, view)
+            folding = _Folded(definitions[view.run.workflow_id], keys, view, view)
             for event in one.events:
                 await self._fold(connection, folding, event)
             folded[one.run_id] = folding
@@ -99,15 +117,16 @@ class Applier:
             try:
                 return decide(folding.definition, self._catalogue.lanes, folding.view, event)
             except ViewTooNarrow as narrow:
-                more = await load_more(connection, folding.view.run, narrow.wanted)
+                more = await load_more(connection, folding.view.run, narrow.wanted, folding.keys)
                 folding.loaded = more.added_to(folding.loaded)
                 folding.view = more.added_to(folding.view)
         raise RuntimeError(f"a decision on {event} asked for more {MAX_WIDENINGS} times")
 
-    async def _write(self, tx: Transaction, folded: Sequence[_Folded]) -> None:
+    async def _write(self, tx: Transaction, folded: Sequence[_Folded], keys: KeyLocks) -> None:
         changes = [c for one in folded if (c := one.changes()) is not None]
         if changes:
             await write_changes(tx.connection, changes, retention=self._retention)
+            await write_mail(tx.connection, changes, keys, retention=self._retention)
             tx.on_commit(lambda: self._committed(changes))
 
 
@@ -116,6 +135,7 @@ class _Folded:
     """A run while its events are folded; `loaded` is what guards its rows at the write."""
 
     definition: Definition
+    keys: KeyLocks
     loaded: View
     view: View
     actions: list[Action] = field(default_factory=list)

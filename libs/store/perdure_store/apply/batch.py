@@ -7,9 +7,16 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from perdure_machine.changes import Changes
+from perdure_machine.decide.advance import MAX_INLINE_NODES
 from perdure_machine.events import Event
 from perdure_machine.replies import Reply
 from perdure_runtime.errors import PerdureError
+
+MAX_WIDENINGS = 8 + 2 * MAX_INLINE_NODES
+"""How often one event may ask for more of its run; a decision that asks on is a fault.
+
+Each node that it begins may ask for a correlation key, and for the signals of a name.
+"""
 
 
 @dataclass(frozen=True, slots=True)

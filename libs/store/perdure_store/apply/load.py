@@ -12,6 +12,7 @@ from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
     Acquire,
+    Emitted,
     Event,
     ExpireLease,
     ExpireRun,
@@ -21,6 +22,7 @@ from perdure_machine.events import (
     Succeeded,
     TellOfChild,
 )
+from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import At
 from perdure_machine.states import ENDED, ChildStatus, RunLimit, StepStatus, TimerKind
 from perdure_machine.view import (
@@ -37,6 +39,7 @@ from perdure_machine.view import (
 
 from perdure_store.apply.batch import RunEvents
 from perdure_store.apply.children import load_children, load_leaving
+from perdure_store.apply.keys import KeyLocks
 from perdure_store.apply.load_scopes import (
     Blocks,
     load_blocks,
@@ -44,6 +47,7 @@ from perdure_store.apply.load_scopes import (
     load_rows,
     with_scopes,
 )
+from perdure_store.apply.mail import MoreMail, awaiting, load_mailboxes, load_more_mail
 from perdure_store.apply.rows import (
     attempt_state,
     effect_state,
@@ -56,6 +60,7 @@ from perdure_store.sql import sql
 
 _ENDS_WAITS = frozenset({TimerKind.WAIT, TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
 _OF_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
+_NO_MAIL = Mailbox()
 _ENDED_OR_RUNNING = ENDED | {StepStatus.RUNNING}
 
 
@@ -85,13 +90,23 @@ async def load_views(
 ) -> dict[UUID, View]:
     """Return the view of every locked run that the batch's events need."""
     timers = await _load_timers(connection, batch)
-    named = {one.run_id: list(_named_steps(one, timers.get(one.run_id, {}))) for one in batch}
+    mail = await load_mailboxes(connection, batch)
+    named = {
+        one.run_id: [
+            *_named_steps(one, timers.get(one.run_id, {})),
+            *_awaiting_steps(mail.get(one.run_id, _NO_MAIL)),
+        ]
+        for one in batch
+    }
     rows = await _load_named(connection, runs, named)
     views = {
         run_id: _view(
             run, rows[run_id], timers.get(run_id, {}), definitions[run.workflow_id], named[run_id]
         )
         for run_id, run in runs.items()
+    }
+    views = {
+        run_id: replace(view, mail=mail.get(run_id, view.mail)) for run_id, view in views.items()
     }
     views = await _with_inputs(connection, views, named, definitions)
     views = await with_scopes(connection, views)
@@ -111,6 +126,7 @@ class More:
     blocks: Blocks
     open_inside: Mapping[str, tuple[StepState, ...]]
     rows: Mapping[RowsOf, tuple[ScopeState, ...]]
+    mail: MoreMail
     leaving: tuple[ChildState, ...] = ()
 
     def added_to(self, view: View) -> View:
@@ -148,11 +164,12 @@ class More:
             },
             children=children,
             leaving=leaving,
+            mail=self.mail.added_to(view.mail),
         )
 
 
-async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> More:
-    """Load what a decision on a locked run asked for."""
+async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys: KeyLocks) -> More:
+    """Load what a decision on a locked run asked for. Raises `KeysOutOfOrder`."""
     rows: list[asyncpg.Record] = []
     effects: tuple[EffectState, ...] = ()
     payload = None
@@ -180,6 +197,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted) -> Mo
         await load_blocks(connection, run, wanted),
         {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
         {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
+        await load_more_mail(connection, run, wanted, keys),
         tuple(leaving),
     )
 
@@ -230,6 +248,11 @@ def _named_steps(events: RunEvents, timers: Mapping[int, TimerState]) -> Iterato
                 pass
 
 
+def _awaiting_steps(mail: Mailbox) -> Iterator[_Named]:
+    """Name the steps that a signal may end, so that what is around them comes with them."""
+    return (_Named(step, with_input=False, with_near=True) for step in awaiting(mail))
+
+
 async def _load_timers(
     connection: Connection, batch: Sequence[RunEvents]
 ) -> dict[UUID, dict[int, TimerState]]:
@@ -237,7 +260,7 @@ async def _load_timers(
         one.event.timer_id
         for events in batch
         for one in events.events
-        if isinstance(one.event, FireTimer | TellOfChild)
+        if isinstance(one.event, FireTimer | TellOfChild | Emitted)
     ]
     timers: dict[UUID, dict[int, TimerState]] = defaultdict(dict)
     if ids:

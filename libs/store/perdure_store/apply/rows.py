@@ -57,6 +57,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         awaited_children=row["awaited_children"],
         pending=row["pending"],
         begun_ms=row["begun_ms"],
+        has_mail=row["has_mail"],
     )
 
 

@@ -3,39 +3,39 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 import msgspec
 from perdure_machine.actions import Instant
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import check_start, decide_start
+from perdure_machine.decide.start import new_run
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
-from perdure_machine.view import Parent
+from perdure_machine.mailbox import Mailbox, SignalState
+from perdure_machine.view import Parent, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import (
     AlreadyExists,
-    Internal,
     NotFound,
     PerdureError,
     Reason,
-    Unavailable,
 )
-from perdure_runtime.logs import log_failure
 
-from perdure_store.apply.batch import Committed
+from perdure_store.apply.batch import MAX_WIDENINGS, Committed
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
+from perdure_store.apply.mail import load_more_mail, write_mail
+from perdure_store.apply.parting import together_or_apart
 from perdure_store.apply.run_ids import RunIds
 from perdure_store.apply.write import write_changes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 from perdure_store.transaction import Transaction, transaction
-
-_logger = logging.getLogger(__name__)
 
 COMMIT_STARTS = fail_points.declare("store.commit_starts")
 
@@ -44,7 +44,8 @@ COMMIT_STARTS = fail_points.declare("store.commit_starts")
 class StartRequest:
     """A start as it was asked for; `version` 0 is the latest at the moment of the start.
 
-    `start` is when the run is to begin, None for at once.
+    `start` is when the run is to begin, None for at once. `signal` is sent to the new run; the
+    caller sends it to the run that holds the key already.
     """
 
     org: str
@@ -58,6 +59,7 @@ class StartRequest:
     parent: Parent | None = None
     depth: int = 0
     start: Instant | None = None
+    signal: SignalState | None = None
 
     def digest(self) -> bytes:
         """Return the SHA-256 of what makes the request this one and no other (p7)."""
@@ -98,24 +100,34 @@ class Starter:
         A refused request stores nothing and does not hinder the others. Raises Unavailable when
         the database cannot be used.
         """
-        try:
-            return await self._catalogue.complete(
-                connection, lambda: self._start_once(connection, requests)
-            )
-        except Unavailable:
-            raise
-        except Exception as error:  # noqa: BLE001 - told to the sender by _refusal
-            if len(requests) == 1:
-                return [_refusal(error)]
-            return [(await self.start(connection, [one]))[0] for one in requests]
+        return await together_or_apart(
+            requests,
+            lambda some: in_key_order(partial(self._start_all, connection, some)),
+            what="start",
+        )
+
+    async def _start_all(
+        self,
+        connection: Connection,
+        requests: Sequence[StartRequest],
+        first: frozenset[OrgKey],
+    ) -> list[StartOutcome]:
+        return await self._catalogue.complete(
+            connection, lambda: self._start_once(connection, requests, first)
+        )
 
     async def _start_once(
-        self, connection: Connection, requests: Sequence[StartRequest]
+        self,
+        connection: Connection,
+        requests: Sequence[StartRequest],
+        first: frozenset[OrgKey],
     ) -> list[StartOutcome]:
         async with transaction(connection, COMMIT_STARTS) as tx:
             outcomes, starts = await self._prepare(connection, requests)
             mine = await _claim_keys(connection, requests, starts)
-            await self._write(tx, [starts[place] for place in mine])
+            keys = KeyLocks(connection)
+            await keys.lock(first)
+            await self._write(tx, [starts[place] for place in mine], keys)
             outcomes |= await _first_runs(connection, requests, starts.keys() - mine)
         for place in mine:
             event = starts[place].event
@@ -164,22 +176,33 @@ class Starter:
             parent=request.parent,
             depth=request.depth,
             start=request.start,
+            signal=request.signal,
         )
         check_start(definition, self._catalogue.lanes, event)
         return _Prepared(definition, event)
 
-    async def _write(self, tx: Transaction, starts: Sequence[_Prepared]) -> None:
-        changes = [self._changes(start) for start in starts]
+    async def _write(self, tx: Transaction, starts: Sequence[_Prepared], keys: KeyLocks) -> None:
+        changes = [await self._changes(tx.connection, start, keys) for start in starts]
         if changes:
             now_ms = await write_changes(tx.connection, changes, retention=self._retention)
+            await write_mail(tx.connection, changes, keys, retention=self._retention)
             tx.on_commit(lambda: self._run_ids.learn(now_ms))
             tx.on_commit(lambda: self._committed(changes))
 
-    def _changes(self, start: _Prepared) -> Changes:
-        decision = decide_start(start.definition, self._catalogue.lanes, start.event)
-        changes = collapse(None, decision.actions)
-        assert changes is not None
-        return changes
+    async def _changes(self, connection: Connection, start: _Prepared, keys: KeyLocks) -> Changes:
+        mail = Mailbox()
+        for _ in range(MAX_WIDENINGS):
+            try:
+                decision = decide_start(start.definition, self._catalogue.lanes, start.event, mail)
+            except ViewTooNarrow as narrow:
+                run = new_run(start.definition, start.event)
+                more = await load_more_mail(connection, run, narrow.wanted, keys)
+                mail = more.added_to(mail)
+                continue
+            changes = collapse(None, decision.actions)
+            assert changes is not None
+            return changes
+        raise RuntimeError(f"a start of {start.definition.name} asked for more and more")
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,14 +267,6 @@ async def _first_runs(
             else _key_taken(request, holder["run_id"])
         )
     return outcomes
-
-
-def _refusal(error: Exception) -> PerdureError:
-    """Return what the sender of a start that failed by itself is told."""
-    if isinstance(error, PerdureError):
-        return error
-    log_failure(_logger, "start.failed", error)
-    return Internal("the run could not be started", reason=Reason.INTERNAL)
 
 
 def _unknown_workflow(request: StartRequest) -> NotFound:

@@ -6,7 +6,7 @@
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending,
-       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
@@ -14,7 +14,7 @@ SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, g
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending,
-       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps

@@ -20,10 +20,11 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
                  WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'deadline'),
                (SELECT c.child_run FROM children AS c
                  WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[])),
-               b.generation, b.total, b.begun, b.ended, b.failed
+               b.generation, b.total, b.begun, b.ended, b.failed, w.name, w.correlation_key
            )
              FROM steps AS s
              LEFT JOIN blocks AS b ON b.run_id = s.run_id AND b.step = s.step AND b.run_id = ANY ($2::uuid[])
+             LEFT JOIN signal_waits AS w ON w.run_id = s.run_id AND w.step = s.step
             WHERE s.run_id = r.run_id AND s.run_id = ANY ($2::uuid[]) AND s.scope = $5
             ORDER BY s.step
        ) AS steps,
@@ -206,6 +207,17 @@ SELECT run_id, step, kind, clock_timestamp() - due_at AS late
  WHERE org = $1 AND internal = ANY ('{false,true}') AND next_try < (SELECT clock_timestamp() + interval '301 s')
    AND due_at < (SELECT clock_timestamp() - $3::interval)
  ORDER BY due_at
+ LIMIT $2;
+
+-- name: endless_waits
+-- Finds open waits for signals that no deadline ends, the oldest first.
+SELECT w.run_id, w.step, w.name, w.correlation_key AS key, clock_timestamp() - w.opened_at AS age
+  FROM signal_waits AS w
+ WHERE w.org = $1
+   AND NOT EXISTS (
+           SELECT FROM timers AS t WHERE t.run_id = w.run_id AND t.step = w.step AND t.kind = 'deadline'
+       )
+ ORDER BY w.opened_at
  LIMIT $2;
 
 -- name: month_head_room

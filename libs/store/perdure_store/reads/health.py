@@ -52,6 +52,17 @@ class OverdueRow:
     late: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class EndlessWaitRow:
+    """A step that has waited for a signal for `age`, without a deadline."""
+
+    run_id: UUID
+    step: int
+    name: str
+    key: str | None
+    age: timedelta
+
+
 async def find_stuck(connection: Connection, org: str, limit: int) -> list[StuckRow]:
     """Find what has no way forward."""
     found = await connection.fetch(sql("reads.no_way_forward"), org, limit)
@@ -80,6 +91,12 @@ async def find_overdue(
     """Find timers that are late by more than `later_than`, the latest first."""
     found = await connection.fetch(sql("reads.overdue_timers"), org, limit, later_than)
     return [OverdueRow(**record) for record in found]
+
+
+async def find_endless_waits(connection: Connection, org: str, limit: int) -> list[EndlessWaitRow]:
+    """Find open waits without a deadline, the oldest first."""
+    found = await connection.fetch(sql("reads.endless_waits"), org, limit)
+    return [EndlessWaitRow(**record) for record in found]
 
 
 async def month_head_room(connection: Connection) -> timedelta | None:

@@ -38,7 +38,9 @@ class RunRow:
 class StepRow:
     """A step. `worker` holds it now, what it waits for is due `due_at`, `child_run` its child.
 
-    The last five are the counters of a step that holds a sub-graph, None for any other.
+    From `generation` to `failed` they are the counters of a step that holds a sub-graph, None for
+    any other. `awaited` is the signal that it waits for, `awaited_key` the key by which that may be
+    sent.
     """
 
     step: int
@@ -66,6 +68,8 @@ class StepRow:
     begun: int | None = None
     ended: int | None = None
     failed: int | None = None
+    awaited: str | None = None
+    awaited_key: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from uuid import UUID
 
 from perdure_machine.events import (
     Acquire,
+    DeliverSignals,
     Event,
     ExpireLease,
     Failed,
@@ -18,6 +19,7 @@ from perdure_machine.events import (
     Report,
     Succeeded,
 )
+from perdure_machine.mailbox import SignalState
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Granted, Reply
 from perdure_machine.states import EffectOutcome
@@ -31,11 +33,17 @@ MAX_ROUNDS = 200
 
 _lease_numbers = count(1)
 _workflow_numbers = count(1)
+_signal_numbers = count(1)
 
 
 def new_lease() -> UUID:
     """Return a lease id that no other lease has."""
     return UUID(int=next(_lease_numbers))
+
+
+def new_signal_id() -> str:
+    """Return an id that no other signal has."""
+    return f"signal-{next(_signal_numbers)}"
 
 
 def _new_workflow() -> str:
@@ -120,6 +128,36 @@ class Driver:
         """Deliver every timer that is due now, each in an event of its own."""
         due = [timer for timer in await self.engine.timers() if timer.remaining <= 0]
         return [await self.engine.fire(timer) for timer in due]
+
+    async def send(
+        self,
+        run_id: UUID,
+        name: str = "go",
+        data: bytes = b"null",
+        *,
+        signal_id: str | None = None,
+    ) -> bool:
+        """Send a signal to a run; return whether it is new."""
+        signal = SignalState(signal_id or new_signal_id(), name, data)
+        new, _ = await self.engine.signal(self.org, signal, run_id)
+        return new
+
+    async def send_by(
+        self,
+        key: str,
+        name: str = "go",
+        data: bytes = b"null",
+        *,
+        signal_id: str | None = None,
+    ) -> tuple[bool, UUID | None]:
+        """Send a signal by key; return whether it is new, and whose it is."""
+        signal = SignalState(signal_id or new_signal_id(), name, data, key)
+        return await self.engine.signal(self.org, signal)
+
+    async def sweep_signals(self) -> list[Reply]:
+        """Deliver what was stored and never delivered."""
+        found = await self.engine.undelivered()
+        return [await self.submit(one.run_id, DeliverSignals(one.name)) for one in found]
 
     async def expire_due(self) -> list[Reply]:
         """Take away every lease that ran out."""

@@ -7,12 +7,21 @@ from dataclasses import replace
 from uuid import UUID
 
 from perdure_machine.events import Event
+from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import DueTimer, MemoryEngine
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import PerdureError
 
-from perdure_testkit.engines.port import Lease, Line, OfChild, RunStarted, StartOf, Timer
+from perdure_testkit.engines.port import (
+    Lease,
+    Line,
+    OfChild,
+    RunStarted,
+    StartOf,
+    Timer,
+    Undelivered,
+)
 
 
 class MemoryPort:
@@ -36,6 +45,7 @@ class MemoryPort:
             tags=start.tags,
             priority=start.priority,
             begin=start.begin,
+            signal=start.signal,
         )
         return RunStarted(answer.run_id, answer.workflow_version, answer.created)
 
@@ -50,6 +60,25 @@ class MemoryPort:
     async def answer(self, org: str, asked: ChildWanted | ChildUnwanted) -> OfChild:
         """Do what a parent of `org` asks about its child, without telling it."""
         return self.engine.answer_parent(org, asked)
+
+    async def signal(
+        self, org: str, signal: SignalState, run_id: UUID | None = None
+    ) -> tuple[bool, UUID | None]:
+        """Send a signal to a run, or by its key; return whether it is new, and whose it is."""
+        return self.engine.signal(org, signal, run_id)
+
+    async def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
+        """Do the first of the two steps of a signal by key only."""
+        return self.engine.keep_signal(org, signal)
+
+    async def undelivered(self) -> Sequence[Undelivered]:
+        """Return what a sweep delivers."""
+        found = self.engine.undelivered_signals()
+        return [Undelivered(one.org, one.run_id, one.name) for one in found]
+
+    async def signals(self, run_id: UUID) -> Sequence[SignalState]:
+        """Return the signals of a run that nobody has taken, the oldest first."""
+        return self.engine.signals(run_id)
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

@@ -9,6 +9,7 @@ from uuid import UUID
 
 from perdure_machine.actions import Instant
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
+from perdure_machine.mailbox import SignalState
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.states import TimerKind
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
@@ -37,6 +38,7 @@ class StartOf:
     tags: Mapping[str, str] = field(default_factory=dict)
     priority: int = 0
     begin: Instant | None = None
+    signal: SignalState | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +62,15 @@ class Lease:
     fence: int
     lease_id: UUID
     timed_out: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Undelivered:
+    """What a sweep submits `DeliverSignals` for."""
+
+    org: str
+    run_id: UUID
+    name: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +100,23 @@ class Engine(Protocol):
 
     async def answer(self, org: str, asked: ChildWanted | ChildUnwanted) -> OfChild:
         """Do what a parent of `org` asks about its child, without telling it."""
+
+    async def signal(
+        self, org: str, signal: SignalState, run_id: UUID | None = None
+    ) -> tuple[bool, UUID | None]:
+        """Send a signal to a run, or by its key; return whether it is new, and whose it is.
+
+        Raises the refusal.
+        """
+
+    async def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
+        """Do the first of the two steps of a signal by key only."""
+
+    async def undelivered(self) -> Sequence[Undelivered]:
+        """Return what a sweep delivers."""
+
+    async def signals(self, run_id: UUID) -> Sequence[SignalState]:
+        """Return the signals of a run that nobody has taken, the oldest first."""
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

@@ -11,16 +11,28 @@ from perdure_machine.changes import Changes
 from perdure_machine.events import (
     ChildForgone,
     ChildStarted,
+    DeliverSignals,
+    Emitted,
     Event,
     ExpireLease,
     FireTimer,
+    SendSignal,
     TellOfChild,
 )
+from perdure_machine.mailbox import SignalState
 from perdure_machine.node_error import decode_error
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply, Stale
+from perdure_machine.replies import (
+    ChildUnwanted,
+    ChildWanted,
+    Closed,
+    Emission,
+    Reply,
+    Signalled,
+    Stale,
+)
 from perdure_machine.states import TimerKind
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
-from perdure_runtime.errors import NotFound, PerdureError
+from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -32,11 +44,20 @@ from perdure_store.apply.starter import StartAnswer, Starter, StartOutcome, Star
 from perdure_store.apply.write import GuardFailed
 from perdure_store.catalogue import publish_workflow
 from perdure_store.leases import HeldLease, Renewal, renew_leases
+from perdure_store.signals import KeyedSignal, drop_signals, keep_signals, undelivered
 from perdure_store.sweeps import expired_leases
 from perdure_store.timers import drop_orphans
 
 from perdure_testkit.database import Database
-from perdure_testkit.engines.port import Lease, Line, OfChild, RunStarted, StartOf, Timer
+from perdure_testkit.engines.port import (
+    Lease,
+    Line,
+    OfChild,
+    RunStarted,
+    StartOf,
+    Timer,
+    Undelivered,
+)
 
 RETENTION = 7 * 86_400.0
 """How long a start key outlives its run, in seconds."""
@@ -49,6 +70,8 @@ UPDATE steps SET lease_expires_at = lease_expires_at - $1 * interval '1 s',
 UPDATE effects SET begun_at = begun_at - $1 * interval '1 s';
 UPDATE runs SET age_at = age_at - $1 * interval '1 s',
                 deadline_at = deadline_at - $1 * interval '1 s';
+UPDATE signals SET received_at = received_at - $1 * interval '1 s',
+                   expires_at = expires_at - $1 * interval '1 s';
 UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
 """
 _TIMERS = """
@@ -65,10 +88,14 @@ SELECT step, key AS effect_key, kind AS effect_kind, status AS effect_status, fe
        calls AS effect_calls, 0::float8 AS effect_age
   FROM effects WHERE run_id = $1 ORDER BY key
 """
+_SIGNALS = """
+SELECT signal_id, name, data, correlation_key AS key, seen
+  FROM signals WHERE run_id = $1 AND taken_by IS NULL ORDER BY number
+"""
 _OF_RUNS = (
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",
-    "start_keys", "runs",
+    "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
 )  # fmt: skip
 EVER = 1e9
 """Seconds that are longer than any lane's lease."""
@@ -122,6 +149,8 @@ class PostgresPort:
         (outcome,) = await self.starter.start(self.coordinator, [start_request(org, start)])
         if isinstance(outcome, PerdureError):
             raise outcome
+        if start.signal is not None and not outcome.created:
+            await self.signal(org, start.signal, outcome.run_id)
         return run_started(outcome)
 
     async def submit(self, org: str, run_id: UUID, *events: Event) -> list[Reply | PerdureError]:
@@ -145,6 +174,10 @@ class PostgresPort:
         if isinstance(reply, ChildWanted | ChildUnwanted):
             told = TellOfChild(timer.timer_id, await self.answer(timer.org, reply))
             reply = await self._submit_one(timer.org, timer.run_id, told)
+        if isinstance(reply, Emission):
+            refusal = await self._emit(timer.org, reply)
+            told_so = Emitted(timer.timer_id, refusal)
+            reply = await self._submit_one(timer.org, timer.run_id, told_so)
         if isinstance(reply, PerdureError):
             raise reply
         return reply
@@ -152,6 +185,14 @@ class PostgresPort:
     async def answer(self, org: str, asked: ChildWanted | ChildUnwanted) -> OfChild:
         """Do what a parent of `org` asks about its child, without telling it."""
         return await answer_parent(org, asked, self._start, self._forgo)
+
+    async def _emit(self, org: str, emission: Emission) -> str:
+        """Send what a run emits; return why it was refused, if it was."""
+        try:
+            await self.signal(org, emission.signal, emission.target)
+        except PerdureError as error:
+            return error.message
+        return ""
 
     async def _submit_one(self, org: str, run_id: UUID, event: Event) -> Reply | PerdureError:
         (answer,) = await self.submit(org, run_id, event)
@@ -163,6 +204,43 @@ class PostgresPort:
 
     async def _forgo(self, org: str, start_key: str) -> ChildStarted | ChildForgone:
         return await forgo_child(self.coordinator, org, start_key, retention=RETENTION)
+
+    async def signal(
+        self, org: str, signal: SignalState, run_id: UUID | None = None
+    ) -> tuple[bool, UUID | None]:
+        """Send a signal to a run, or by its key; return whether it is new, and whose it is."""
+        if run_id is None:
+            new, owner = await self.keep_signal(org, signal)
+            if owner is not None:
+                await self.submit(org, owner, DeliverSignals(signal.name))
+            return new, owner
+        (answer,) = await self.submit(org, run_id, SendSignal(signal))
+        if isinstance(answer, PerdureError):
+            raise answer
+        if isinstance(answer, Closed):
+            raise FailedPrecondition(f"the run is {answer.status}", reason=Reason.RUN_CLOSED)
+        assert isinstance(answer, Signalled)
+        return answer.new, run_id
+
+    async def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
+        """Do the first of the two steps of a signal by key only."""
+        (kept,) = await keep_signals(
+            self.coordinator, [KeyedSignal(org, signal)], patience=RETENTION
+        )
+        if isinstance(kept, PerdureError):
+            raise kept
+        return kept.new, kept.run_id
+
+    async def undelivered(self) -> Sequence[Undelivered]:
+        """Return what a sweep delivers."""
+        found = await undelivered(self.admin, None, limit=10_000, older_than=0.0)
+        return [Undelivered(one.org, one.run_id, one.name) for one in found]
+
+    async def signals(self, run_id: UUID) -> Sequence[SignalState]:
+        """Return the signals of a run that nobody has taken, the oldest first."""
+        await drop_signals(self.admin, limit=10_000)
+        rows = await self.admin.fetch(_SIGNALS, run_id)
+        return [SignalState(**row) for row in rows]
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""
@@ -247,6 +325,7 @@ def start_request(org: str, start: StartOf) -> StartRequest:
         priority=start.priority,
         traceparent=None,
         start=start.begin,
+        signal=start.signal,
     )
 
 

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from perdure_machine.events import Event, ExpireLease, Release, Report
 from perdure_machine.memory import StartAnswer
-from perdure_machine.memory.write import GuardFailed
+from perdure_machine.memory.rows import GuardFailed
 from perdure_machine.replies import Reply
 from perdure_machine.states import ENDED, AttemptOutcome, RunStatus
 from perdure_machine.view import AttemptState, EffectState, RunState, StepState

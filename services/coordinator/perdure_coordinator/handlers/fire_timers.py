@@ -13,7 +13,7 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     TimerRef,
 )
 from perdure_machine.events import FireTimer
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Early, Reply
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Early, Emission, Reply
 from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import PerdureError, Unavailable
 
@@ -21,6 +21,7 @@ from perdure_coordinator.answers import found_status, in_time
 from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.messages import parse_uuid
+from perdure_coordinator.signalling import Signals
 
 PutOffs = Batcher[int, None]
 """Takes the ids of timers whose delivery failed."""
@@ -32,6 +33,7 @@ class Firing:
 
     committers: Committers
     children: Children
+    signals: Signals
     put_offs: PutOffs
 
 
@@ -52,6 +54,8 @@ async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> 
         reply = await firing.committers.submit(run_id, org, event)
         if isinstance(reply, ChildWanted | ChildUnwanted):
             return await firing.children.answer(run_id, org, event.timer_id, reply)
+        if isinstance(reply, Emission):
+            return await firing.signals.emit(org, run_id, reply)
         return reply
     except Unavailable:
         raise

@@ -87,6 +87,22 @@ async def overdue_timers(connection: Connection, org: str, limit: int) -> Check:
     return _check("overdue_timers", findings, "timers are on time")
 
 
+async def waits_without_deadline(connection: Connection, org: str, limit: int) -> Check:
+    """List waits that end only if somebody sends their signal; that is allowed."""
+    rows = await health.find_endless_waits(connection, org, limit)
+    findings = [
+        Finding(
+            run_id=str(row.run_id),
+            step=row.step,
+            what=f"it waits for the signal {row.name}{_by(row.key)} for {in_words(row.age)}",
+            do_this="nothing, if that is meant; else send the signal, or give the wait a deadline",
+        )
+        for row in rows
+    ]
+    summary = f"{len(rows)} open waits" if rows else "every open wait for a signal has a deadline"
+    return Check(name="waits_without_deadline", ok=True, summary=summary, findings=findings)
+
+
 async def months_ahead(connection: Connection, org: str, limit: int) -> Check:
     """Find that new runs will soon have no partition to stand in."""
     head_room = await health.month_head_room(connection)
@@ -119,6 +135,7 @@ CHECKS: Sequence[tuple[str, Run]] = (
     ("unsettled_effects", unsettled_effects),
     ("work_not_picked", work_not_picked),
     ("overdue_timers", overdue_timers),
+    ("waits_without_deadline", waits_without_deadline),
     ("months_ahead", months_ahead),
     ("database_schema", database_schema),
 )
@@ -128,6 +145,10 @@ CHECKS: Sequence[tuple[str, Run]] = (
 def could_not_run(name: str, why: str) -> Check:
     """Say that a check had no result, which is no good news either."""
     return Check(name=name, ok=False, summary=f"the check could not be run: {why}")
+
+
+def _by(key: str | None) -> str:
+    return "" if key is None else f" by the key {key}"
 
 
 def _check(name: str, findings: Sequence[Finding], all_well: str) -> Check:

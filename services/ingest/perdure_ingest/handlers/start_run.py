@@ -9,6 +9,7 @@ from perdure_runtime.tracing import current_traceparent
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.identity import Caller
+from perdure_ingest.signals import checked_signal
 from perdure_ingest.start_keys import RESERVED, own_start_key
 from perdure_ingest.validation import Check
 
@@ -40,6 +41,7 @@ def check(caller: Caller, request: StartRunRequest) -> StartRunItem:
             "priority", request.priority, least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY
         ),
         traceparent=current_traceparent(),
+        signal=checked_signal(fields, request.signal) if request.HasField("signal") else None,
     )
     _put_off(fields, request, item)
     fields.text("request_id", request.request_id, longest=limits.MAX_REQUEST_ID)

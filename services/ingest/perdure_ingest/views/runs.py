@@ -101,6 +101,7 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         due_at=timestamp(row.due_at),
         child_run_id=str(row.child_run or ""),
         deadline_at=timestamp(row.deadline_at),
+        waits_for=_awaited(row),
         attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
         progress=_progress(row),
     )
@@ -129,6 +130,12 @@ def scope_message(row: ScopeRow) -> run_pb2.Scope:
         output=row.output or b"",
         error=error_message(row.error),
     )
+
+
+def _awaited(row: StepRow) -> run_pb2.SignalWait | None:
+    if row.awaited is None:
+        return None
+    return run_pb2.SignalWait(name=row.awaited, key=row.awaited_key or "")
 
 
 def _attempt(row: AttemptRow, *, with_payloads: bool) -> run_pb2.Attempt:
