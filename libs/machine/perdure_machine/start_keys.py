@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from perdure_machine.view import StepState
-
 CHILD_PREFIX = "child:"
 """Begins the key of every child; callers may not use it."""
 
 
-def child_key(run_id: UUID, step: StepState) -> str:
-    """Return the key of the step's child.
+def child_key(run_id: UUID, step: int, failures: int) -> str:
+    """Return the key of the child of a step that has failed so often.
 
     The step's number stands for its scope, generation and node, whose text may be longer than a key
-    may be. A step that is activated again after its child failed gets another child.
+    may be. A step that is tried again after its child failed gets another child.
     """
-    return f"{CHILD_PREFIX}{run_id}/{step.step}/{step.failures}"
+    return f"{CHILD_PREFIX}{run_id}/{step}/{failures}"

@@ -44,16 +44,23 @@ def begin_child(draft: Draft, node: Node, place: Place, kind: ChildRun, scope: S
     if draft.run.depth >= MAX_DEPTH:
         message = f"more than {MAX_DEPTH} runs would stand above the child"
         raise _refusal(node, "CHILD_TOO_DEEP", message)
-    workflow, version = _workflow(node, kind, scope)
+    workflow, version = called_workflow(node, kind, scope)
     payload = _NO_INPUT if kind.input is None else render(kind.input, scope)
     step = replace(new_step(draft, node, place, StepStatus.WAITING), input=payload)
-    draft.put_step(PutStep(step))
-    draft.put_child(
-        ChildState(step.step, workflow, version, kind.on_parent_end, ChildStatus.STARTING)
-    )
-    draft.actions.append(SetTimer(TimerKind.START_CHILD, step.step, 0.0))
-    draft.record("child_wanted", step, workflow=workflow, version=version)
+    ask_for_child(draft, draft.put_step(PutStep(step)), workflow, version)
     return step
+
+
+def ask_for_child(draft: Draft, step: StepState, workflow: str, version: int) -> None:
+    """Have a child started for a try of a waiting step; which try it is stands on the timer."""
+    node = draft.node(step)
+    assert isinstance(node.kind, ChildRun)
+    rule = node.kind.on_parent_end
+    draft.put_child(ChildState(step.step, workflow, version, rule, ChildStatus.STARTING))
+    draft.actions.append(SetTimer(TimerKind.START_CHILD, step.step, 0.0, step.failures))
+    if node.timeout is not None:
+        draft.actions.append(SetTimer(TimerKind.TIMEOUT, step.step, node.timeout))
+    draft.record("child_wanted", step, workflow=workflow, version=version)
 
 
 def cancel_other(draft: Draft, node: Node, kind: CancelRun, scope: Scope) -> None:
@@ -70,8 +77,11 @@ def cancel_other(draft: Draft, node: Node, kind: CancelRun, scope: Scope) -> Non
     ask_to_end(draft, run_id, reason or f"`{node.id}` of run {draft.run.run_id} cancelled it")
 
 
-def _workflow(node: Node, kind: ChildRun, scope: Scope) -> tuple[str, int]:
-    """Return name and version, 0 for the latest. Raises `CannotBegin` where there is no such."""
+def called_workflow(node: Node, kind: ChildRun, scope: Scope) -> tuple[str, int]:
+    """Return name and version of what the node calls, 0 for the latest.
+
+    Raises `CannotBegin` where there can be no such workflow, and `ExpressionFailed`.
+    """
     name = _text(kind.workflow, scope)
     if not _NAME.fullmatch(name):
         raise _refusal(node, Reason.WORKFLOW_NOT_FOUND, f"'{name}' is no name of a workflow")

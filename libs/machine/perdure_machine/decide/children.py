@@ -10,18 +10,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from uuid import UUID
 
 from perdure_machine.actions import PutStep, SetTimer
+from perdure_machine.decide.begin_child import ask_for_child, called_workflow
 from perdure_machine.decide.child_messages import ChildEnd, ask_to_end, read_child_end
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.liveness import is_live
-from perdure_machine.decide.shaping import shaped
-from perdure_machine.decide.stopping import end_cancelled
-from perdure_machine.decide.uncaught import end_failed
+from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
+from perdure_machine.decide.wholes import complete_whole, fail_whole
 from perdure_machine.definition.model import ChildRun
-from perdure_machine.events import ChildRefused, ChildStarted, TellOfChild
-from perdure_machine.expressions import ExpressionFailed
-from perdure_machine.node_error import expression_error
+from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, TellOfChild
+from perdure_machine.expressions import Scope
+from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Applied, ChildUnwanted, ChildWanted, Reply, Stale
 from perdure_machine.start_keys import child_key
 from perdure_machine.states import ENDED, ChildStatus, ParentEnd, RunStatus, StepStatus, TimerKind
@@ -46,8 +47,8 @@ _ENDED_WITHOUT_IT = ENDED - {StepStatus.COMPLETED}
 def request_start(draft: Draft, timer: TimerState) -> Reply:
     """Answer the delivery of a START_CHILD timer with what is to be done about the child."""
     step, child = _about(draft, timer)
-    key = child_key(draft.run.run_id, step)
-    if not draft.running or step.status in ENDED or child.status is not ChildStatus.STARTING:
+    key = child_key(draft.run.run_id, step.step, timer.generation)
+    if not draft.running or step.status in ENDED or not _is_starting(step, child, timer):
         return ChildUnwanted(key)
     if step.input is None:
         raise ViewTooNarrow(Wanted(steps=frozenset({step.step})))
@@ -73,7 +74,8 @@ def tell_of_child(draft: Draft, event: TellOfChild) -> Reply:
         return Stale()
     draft.drop_timer(timer.timer_id)
     step, child = _about(draft, timer)
-    if child.status is not ChildStatus.STARTING:
+    if not _is_starting(step, child, timer):
+        _started_late(draft, child, event.outcome)
         return Applied()
     match event.outcome:
         case ChildStarted() as started:
@@ -100,12 +102,31 @@ def child_ended(draft: Draft, timer: TimerState) -> None:
     if not _waits(draft, step):
         return
     if not _kind(draft, step).wait:
-        _complete(draft, step, _started_output(child.workflow, end.run_id, end.version))
+        complete_whole(draft, step, _started_output(child.workflow, end.run_id, end.version))
     elif end.status is RunStatus.COMPLETED:
-        _complete(draft, step, end.output or b"null")
+        complete_whole(draft, step, end.output or b"null")
     else:
-        failed = replace(step, failures=step.failures + 1)
-        _fail(draft, failed, end.as_error(step.node))
+        _fail(draft, step, end.as_error(step.node))
+
+
+def time_out_child(draft: Draft, step: StepState) -> None:
+    """Fail a try that took longer than its `timeout`; its child has no more to do."""
+    child = draft.children[step.step]
+    if child.on_parent_end is ParentEnd.ABANDON:
+        draft.put_child(replace(child, status=ChildStatus.LEFT))
+    else:
+        _leave(draft, child)
+    message = f"the child took longer than {draft.node(step).timeout} s"
+    _fail(draft, step, NodeError(ErrorClass.RETRYABLE, "TIMEOUT", message, node=step.node))
+
+
+def restart_child(draft: Draft, step: StepState, kind: ChildRun, scope: Scope) -> None:
+    """Have another child started, with the input of the first.
+
+    Raises `CannotBegin` and `ExpressionFailed`.
+    """
+    workflow, version = called_workflow(draft.node(step), kind, scope)
+    ask_for_child(draft, draft.put_step(PutStep(moved(step, Move.RESTART))), workflow, version)
 
 
 def leave_children(draft: Draft, _timer: TimerState) -> None:
@@ -143,35 +164,46 @@ def _started(draft: Draft, step: StepState, child: ChildState, started: ChildSta
         draft.put_child(child)
         if not _kind(draft, step).wait:
             output = _started_output(child.workflow, started.run_id, started.version)
-            _complete(draft, step, output)
+            complete_whole(draft, step, output)
     elif child.on_parent_end is ParentEnd.CANCEL:
         _leave(draft, child)
     else:
         draft.put_child(child)
 
 
-def _leave(draft: Draft, child: ChildState) -> None:
-    assert child.run_id is not None
-    draft.put_child(replace(child, status=ChildStatus.LEFT))
-    ask_to_end(draft, child.run_id, f"its parent run {draft.run.run_id} has done with it")
-
-
-def _complete(draft: Draft, step: StepState, output: bytes) -> None:
-    try:
-        output = shaped(draft, draft.node(step), step.place, output)
-    except ExpressionFailed as failure:
-        _fail(draft, step, expression_error(failure, step.node))
+def _started_late(
+    draft: Draft, child: ChildState, outcome: ChildStarted | ChildRefused | ChildForgone
+) -> None:
+    """Have a child cancelled that was started while nobody wanted it any more."""
+    if child.on_parent_end is ParentEnd.ABANDON or not isinstance(outcome, ChildStarted):
         return
-    done = replace(moved(step, Move.END_WAIT), output=output)
-    draft.record("step_completed", draft.end_node(PutStep(done, ended=True)))
+    if outcome.run_id != child.run_id:
+        _ask_to_end(draft, outcome.run_id)
+
+
+def _leave(draft: Draft, child: ChildState) -> None:
+    """Have done with a child: it is cancelled, as soon as it is known which run it is."""
+    draft.put_child(replace(child, status=ChildStatus.LEFT))
+    if child.run_id is not None:
+        _ask_to_end(draft, child.run_id)
+
+
+def _ask_to_end(draft: Draft, run_id: UUID) -> None:
+    ask_to_end(draft, run_id, f"its parent run {draft.run.run_id} has done with it")
 
 
 def _fail(draft: Draft, step: StepState, error: NodeError) -> None:
-    """Fail the node, unless what it stands in stops and nobody would handle that."""
+    """Fail the try, unless what its node stands in stops and nobody would handle that."""
     if is_live(draft, step.place):
-        end_failed(draft, step, error)
+        fail_whole(draft, step, error)
     else:
+        drop_ways_forward(draft, step)
         end_cancelled(draft, replace(step, error=error))
+
+
+def _is_starting(step: StepState, child: ChildState, timer: TimerState) -> bool:
+    """Tell whether the step waits for the start that the timer is about, not for a later try's."""
+    return child.status is ChildStatus.STARTING and timer.generation == step.failures
 
 
 def _about(draft: Draft, timer: TimerState) -> tuple[StepState, ChildState]:
@@ -193,7 +225,7 @@ def _is_of(draft: Draft, step: StepState, child: ChildState, end: ChildEnd) -> b
     """Tell whether the end is of this child, and not of one of an earlier try of the step."""
     if child.run_id is not None:
         return child.run_id == end.run_id
-    return end.start_key == child_key(draft.run.run_id, step)
+    return end.start_key == child_key(draft.run.run_id, step.step, step.failures)
 
 
 def _started_output(workflow: str, run_id: object, version: int) -> bytes:

@@ -8,10 +8,17 @@ from types import MappingProxyType
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.activate import expressions_of
 from perdure_machine.decide.advance import go_on
+from perdure_machine.decide.begin_child import CannotBegin
 from perdure_machine.decide.beginning import begin_now
 from perdure_machine.decide.blocks import is_block, retry_block, time_out_block
 from perdure_machine.decide.child_messages import read_reason
-from perdure_machine.decide.children import child_ended, leave_children, request_start
+from perdure_machine.decide.children import (
+    child_ended,
+    leave_children,
+    request_start,
+    restart_child,
+    time_out_child,
+)
 from perdure_machine.decide.deadlines import pass_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import emission
@@ -24,7 +31,7 @@ from perdure_machine.decide.repeating import begin_pass
 from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.winding import wind_down
-from perdure_machine.definition.model import BLOCKS
+from perdure_machine.definition.model import BLOCKS, ChildRun
 from perdure_machine.events import CancelRun, FireTimer
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import expression_error
@@ -93,6 +100,8 @@ def _fire_of_waiting(draft: Draft, timer: TimerState) -> None:
         return
     if timer.kind is TimerKind.STOP_INSIDE:
         wind_down(draft, step)
+    elif isinstance(draft.node(step).kind, ChildRun):
+        time_out_child(draft, step)
     elif not is_block(draft, step):
         _end_wait(draft, step)
     elif draft.block(step).ending is None:
@@ -110,15 +119,20 @@ def _retry(draft: Draft, timer: TimerState) -> None:
     if step is None:
         return
     kind = draft.node(step).kind
-    if not isinstance(kind, BLOCKS):
+    if not isinstance(kind, (*BLOCKS, ChildRun)):
         enqueue(draft, draft.put_step(PutStep(moved(step, Move.RETRY))))
         return
     node = draft.node(step)
     try:
         values = node_scope(draft, node, step.place, expressions_of(node))
-        retry_block(draft, step, kind, values)
+        if isinstance(kind, ChildRun):
+            restart_child(draft, step, kind, values)
+        else:
+            retry_block(draft, step, kind, values)
     except ExpressionFailed as failure:
         end_failed(draft, step, expression_error(failure, step.node))
+    except CannotBegin as refusal:
+        end_failed(draft, step, refusal.error)
 
 
 def _end_wait(draft: Draft, step: StepState) -> None:

@@ -46,12 +46,13 @@ KINDS = (
     "cancel_run",
 )
 _READ_LATER = ("result", "on_failure")
-_TRIED_AGAIN = ("task", "http", *blocks.KINDS)
+_WHOLES = (*blocks.KINDS, "run")
+_TRIED_AGAIN = ("task", "http", *_WHOLES)
 _ONLY_ON_LANES = ("retry", "timeout", "lane", "priority")
 _NOT_OF: Mapping[str, tuple[str, ...]] = {
     "task": (),
     "http": (),
-    **dict.fromkeys(blocks.KINDS, ("lane", "priority")),
+    **dict.fromkeys(_WHOLES, ("lane", "priority")),
 }
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,199}")
 _REPEATABLE = ("GET", "HEAD")

@@ -59,7 +59,7 @@ from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
 _ENDS_WAITS = frozenset({TimerKind.WAIT, TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
-_OF_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
+_OF_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED, TimerKind.TIMEOUT})
 _NO_MAIL = Mailbox()
 _ENDED_OR_RUNNING = ENDED | {StepStatus.RUNNING}
 
