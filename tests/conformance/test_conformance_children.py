@@ -335,3 +335,22 @@ async def test_runs_are_nested_fifty_deep_at_most(driver: Driver) -> None:
     error = await error_of(driver, run, "again")
     assert depth == 50
     assert (await error_of(driver, deepest, "again")).code == error.code == "CHILD_TOO_DEEP"
+
+
+async def test_the_word_of_a_childs_end_outlives_the_step_that_it_is_for(
+    driver: Driver, child: Driver
+) -> None:
+    """The node completes with the word of the start; the run's end still waits for the other."""
+    await publish(driver, child, wait=False, on_parent_end="wait")
+    run = await driver.start()
+    timer = await start_timer(driver)
+    wanted = await driver.submit(run, FireTimer(timer.timer_id))
+    assert isinstance(wanted, ChildWanted)
+    started = await driver.engine.answer(driver.org, wanted)
+    assert isinstance(started, ChildStarted)
+    await child.submit(started.run_id, CancelRun())
+    await driver.submit(run, TellOfChild(timer.timer_id, started))
+    assert (await driver.step(run, "call")).status is StepStatus.COMPLETED
+    assert (await driver.engine.run(run)).status is RunStatus.RUNNING
+    await driver.settle()
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED

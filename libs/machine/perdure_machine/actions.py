@@ -104,7 +104,7 @@ class DropTimer:
 class DropStepTimers:
     """The step needs none of its timers any more; without `deadline` but for that one.
 
-    START_CHILD stays, because it is answered.
+    Those about its child stay (ABOUT_CHILDREN).
     """
 
     step: int

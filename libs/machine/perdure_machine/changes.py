@@ -34,7 +34,7 @@ from perdure_machine.actions import (
 )
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.places import Place
-from perdure_machine.states import StepStatus, TimerKind
+from perdure_machine.states import ABOUT_CHILDREN, StepStatus, TimerKind
 from perdure_machine.view import BlockState, ScopeState, StepState, View
 
 
@@ -193,10 +193,9 @@ class _Folder:
 
 
 def drops(action: DropStepTimers, timer: SetTimer) -> bool:
-    """Tell whether the timer is one of those that are dropped."""
+    """Tell whether the timer, of the run whose step it is, is one of those that are dropped."""
     is_kept = timer.kind is TimerKind.DEADLINE and not action.deadline
-    is_answered = timer.kind is TimerKind.START_CHILD
-    return timer.step == action.step and timer.to is None and not is_kept and not is_answered
+    return timer.step == action.step and not is_kept and timer.kind not in ABOUT_CHILDREN
 
 
 class _MailFolder:

@@ -138,3 +138,7 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.EMIT,
     }
 )
+
+
+ABOUT_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
+"""What is delivered even if its step has ended: there is a run that somebody must know of."""

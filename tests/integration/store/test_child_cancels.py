@@ -16,7 +16,7 @@ from perdure_testkit.engines.driver import ORG, Driver
 from perdure_testkit.engines.postgres import PostgresPort
 
 AT_ONCE = 100
-PATIENCE = 600
+PATIENCE = 1500
 
 # Which transaction changed which run; starts are insertions and not among them.
 _WATCH = (

@@ -206,7 +206,7 @@ WITH clock AS MATERIALIZED (
 ), step_timer_delete AS (
     DELETE FROM timers AS t USING :dropped_step_timers
      WHERE t.run_id = u.run_id AND t.step = u.step AND (u.deadline OR t.kind <> 'deadline')
-       AND t.kind <> 'start_child' -- that one is answered
+       AND t.kind NOT IN ('start_child', 'child_ended') -- of these runs somebody must know first
        AND t.timer_id <> ALL (:dropped_timers.timer_id) -- deleted and counted above
 ), timer_insert AS (
     INSERT INTO timers (org, run_id, step, kind, internal, generation, due_at, next_try, details)
