@@ -287,7 +287,7 @@ async def test_a_parent_cancelled_before_its_child_is_started_never_starts_it(
     assert await driver.engine.timers() == []
 
 
-async def test_a_parent_cancelled_while_its_child_starts_has_it_cancelled(
+async def test_a_parent_cancelled_while_its_child_starts_has_it_cancelled_f062(
     driver: Driver, child: Driver
 ) -> None:
     await publish(driver, child)
