@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from perdure_machine.states import RunStatus
@@ -19,6 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "coming_from.md").read_t
 MAPPING, SNIPPETS = PAGE.split("## Snippets")
 CODE = re.compile(r"`([^`]+)`")
 CODE_AND_WORD = re.compile(r"`([^`]+)` (\w+)")
+SIGNAL = re.compile(r"`([^`]+)` `([^`]+)`(?: by `([^`]+)`)?")
 LEFT_OUT = "left out: "
 
 
@@ -32,11 +34,24 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
+class Signal:
+    """A signal to the run, or by a key where there is one."""
+
+    name: str
+    data: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """A run of a snippet: its input, how it ends and with what, how some of its nodes ended."""
+    """A run of a snippet: its input, the signals that it is sent, how it ends and with what.
+
+    `nodes` says how some of its nodes end.
+    """
 
     snippet: str
     given: str
+    signals: tuple[Signal, ...]
     status: str
     result: str
     nodes: dict[str, str]
@@ -66,11 +81,12 @@ def snippets() -> dict[str, str]:
 def cases() -> Iterator[Case]:
     for section in SNIPPETS.split("\n### ")[1:]:
         name = section.split("\n", 1)[0]
-        for given, end in table_rows(section):
+        for given, *sent, end in table_rows(section):
             ended, *others = end.split("; ")
             status, _, result = ended.partition(" ")
             nodes = dict(CODE_AND_WORD.findall("; ".join(others)))
-            yield Case(name, given.strip("`"), status, result.strip("`"), nodes)
+            signals = tuple(Signal(*found) for found in SIGNAL.findall("".join(sent)))
+            yield Case(name, given.strip("`"), signals, status, result.strip("`"), nodes)
 
 
 ROWS, DOCUMENTS, CASES = list(rows()), snippets(), list(cases())
@@ -103,6 +119,8 @@ async def test_a_snippet_ends_as_the_page_says(driver: Driver, case: Case) -> No
         assert refused.value.reason == case.result
         return
     run_id = (await driver.engine.start(driver.org, start)).run_id
+    for signal in case.signals:
+        await send(driver, run_id, signal)
     run = await Player(driver).play(run_id)
     assert case.nodes.items() <= (await driver.statuses(run_id)).items()
     assert run.status == case.status, run.error
@@ -110,3 +128,10 @@ async def test_a_snippet_ends_as_the_page_says(driver: Driver, case: Case) -> No
         assert json.loads(run.output or b"null") == json.loads(case.result)
     else:
         assert (run.error.code if run.error else "") == case.result
+
+
+async def send(driver: Driver, run_id: UUID, signal: Signal) -> None:
+    if signal.key:
+        await driver.send_by(signal.key, signal.name, signal.data.encode())
+    else:
+        await driver.send(run_id, signal.name, signal.data.encode())

@@ -38,7 +38,7 @@ def sample() -> Scope:
     assert given is not None
     join, error = cut(raw, ("join",)), cut(raw, ("error",))
     loop = {name: json.dumps(value).encode() for name, value in json.loads(raw)["loop"].items()}
-    return Scope(given, nodes, run, join, error, loop)
+    return Scope(given, nodes, run, join, error, loop, cut(raw, ("signal",)))
 
 
 @pytest.mark.parametrize(("source", "value", "code"), ROWS, ids=[row[0] for row in ROWS])

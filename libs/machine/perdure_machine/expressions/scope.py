@@ -44,10 +44,9 @@ class RunFacts:
 class Scope:
     """Everything that the expressions of one node may read; an empty `input` is an absent one.
 
-    `join` is what its join came to, `error` the error that it handles, as JSON; `loop` what the
-    sub-graphs around it give: `item`, `index`, `carry` and the items that have names.
     `join` is what its join came to, `error` the error that it handles, `signal` the one that its
-    filter is asked about, as JSON.
+    filter is asked about, as JSON; `loop` what the sub-graphs around it give: `item`, `index`,
+    `carry` and the items that have names.
     """
 
     input: bytes
