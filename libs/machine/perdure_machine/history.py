@@ -124,6 +124,9 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         "items_began": lambda d, f: (
             f"{_node(d)} has {d.get('items', '?')} items, at most {d.get('at_once', '?')} at once"
         ),
+        "pages_began": lambda d, f: (
+            f"{_node(d)} asks for its items, at most {d.get('at_once', '?')} at once"
+        ),
         "item_failed": lambda d, f: f"item {d.get('index', '?')} of {_node(d)} failed: {_error(d)}",
         "pass_began": lambda d, f: f"pass {d.get('index', '?')} of {_node(d)} began",
         "pass_waits": lambda d, f: (

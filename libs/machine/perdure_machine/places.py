@@ -49,6 +49,26 @@ def inner_scopes(scope: str, node: str) -> str:
     return f"{scope}.{node}[" if scope else f"{node}["
 
 
+def page_scope(scope: str, node: str, index: int) -> str:
+    """Return the path of the `index`-th page that a `for_each` in `scope` gets its items from."""
+    return inner_scope(scope, source_of(node), index)
+
+
+def source_of(node: str) -> str:
+    """Return what holds the graph that gets the items of a `for_each`; no node is called so."""
+    return f"{node}@"
+
+
+def holder_of(container: str) -> str:
+    """Return the node that a graph belongs to, whether it is its own or that of its source."""
+    return container.removesuffix("@")
+
+
+def is_source(container: str) -> bool:
+    """Tell whether a graph gets the items of a `for_each`."""
+    return container.endswith("@")
+
+
 def container_of(scope: str) -> str:
     """Return the node whose sub-graph a scope is an instance of; empty for the top."""
     return scope.rpartition(".")[2].partition("[")[0]

@@ -83,8 +83,9 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def one_of_two(body: dict[str, Any]) -> dict[str, Any]:
-    """Leave out the `until` of a loop that has a `while`, the key of what is sent to a run."""
-    left_out = {"until"} if "while" in body else {"key"} if "run" in body else set()
+    """Leave out what cannot stand beside another member."""
+    others = {"while": "until", "run": "key", "source": "in"}
+    left_out = {left for member, left in others.items() if member in body}
     return {name: value for name, value in body.items() if name not in left_out}
 
 
@@ -137,6 +138,7 @@ ANSWER = {
     "found": True,
     "state": "ready",
     "done": True,
+    "items": [1],
     "next": None,
 }
 SENT = ("reply", "go", "n")

@@ -85,6 +85,27 @@ construct(
     ),
 )
 construct(
+    "source",
+    """
+    name: pages
+    nodes:
+      a:
+        for_each:
+          source: {handler: crm.page, input: {after: "${cursor}"}, lane: slow, timeout: 90s}
+          nodes: {b: {task: {handler: ship, input: "${item}"}}}
+    """,
+    wf.Workflow(
+        "pages",
+        {
+            A: wf.ForEach(
+                wf.UNSET,
+                {B: wf.Task("ship", wf.ITEM)},
+                source=wf.Source("crm.page", {"after": wf.CURSOR}, lane="slow", timeout="90s"),
+            )
+        },
+    ),
+)
+construct(
     "repeat",
     """
     name: loops
@@ -439,6 +460,7 @@ PARTS: dict[str, tuple[type[Part], ...]] = {
     "retry_rule": (wf.Retry,),
 }
 INSIDE: dict[tuple[str, str], type[Part]] = {
+    ("for_each", "source"): wf.Source,
     ("for_each", "failures"): wf.Failures,
     ("repeat", "backoff"): wf.Backoff,
 }

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.fanning import Fan, end_item, fan_of, open_items
+from perdure_machine.decide.fanning import Fan, end_item, end_page, fan_of, open_items
 from perdure_machine.decide.liveness import stopping_around
 from perdure_machine.decide.repeating import FirstPass, end_pass, first_pass, open_passes
 from perdure_machine.decide.scope import scope_for
@@ -17,7 +17,7 @@ from perdure_machine.definition.model import BLOCKS, Block, ForEach, Node, Repea
 from perdure_machine.expressions import ExpressionFailed, Scope, evaluate_bool, render
 from perdure_machine.expressions.reads import OUTPUT
 from perdure_machine.node_error import ErrorClass, expression_error
-from perdure_machine.places import Place
+from perdure_machine.places import Place, container_of, is_source
 from perdure_machine.states import BlockEnd, ScopeStatus, StepStatus, TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import BlockState, NodeError, ScopeState, StepState
@@ -117,6 +117,9 @@ def _fail(draft: Draft, step: StepState, scope: ScopeState, error: NodeError) ->
     if not isinstance(draft.node(step).kind, ForEach):
         fail_whole(draft, step, error)
         return
+    if is_source(container_of(scope.scope)):
+        stop_inside(draft, step, BlockEnd.FAIL, error)
+        return
     too_many = end_item(draft, step, scope.index, error, enough=False)
     if too_many is not None:
         stop_inside(draft, step, BlockEnd.FAIL, too_many)
@@ -124,6 +127,10 @@ def _fail(draft: Draft, step: StepState, scope: ScopeState, error: NodeError) ->
 
 def _complete(draft: Draft, step: StepState, scope: ScopeState, output: bytes) -> None:
     match draft.node(step).kind:
+        case ForEach() if is_source(container_of(scope.scope)):
+            problem = end_page(draft, step, scope, output)
+            if problem is not None:
+                stop_inside(draft, step, BlockEnd.FAIL, problem)
         case ForEach() as kind:
             _complete_item(draft, step, scope, kind, output)
         case Repeat():

@@ -12,6 +12,7 @@ from perdure_machine.definition.model import ForEach
 from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
 from perdure_machine.expressions.reads import (
     CARRY,
+    CURSOR,
     INDEX,
     INPUT,
     ITEM,
@@ -20,8 +21,8 @@ from perdure_machine.expressions.reads import (
     Read,
 )
 from perdure_machine.node_error import encode_error
-from perdure_machine.places import TOP, At, Place, container_of
-from perdure_machine.view import RunState, StepState, ViewTooNarrow, Wanted
+from perdure_machine.places import TOP, At, Place, container_of, is_source
+from perdure_machine.view import RunState, ScopeState, StepState, ViewTooNarrow, Wanted
 
 
 def scope_for(
@@ -64,7 +65,7 @@ def loop_values(draft: Draft, place: Place) -> dict[str, bytes]:
     values: dict[str, bytes] = {}
     while place != TOP:
         scope = draft.scope(place)
-        found = {ITEM: scope.item, CARRY: scope.carry, _alias(draft, place): scope.item}
+        found = _given(draft, scope)
         if scope.item is not None or scope.carry is not None:
             found[INDEX] = str(scope.index).encode()
         for name, value in found.items():
@@ -72,6 +73,12 @@ def loop_values(draft: Draft, place: Place) -> dict[str, bytes]:
                 values.setdefault(name, value)
         place = draft.owner(place).place
     return values
+
+
+def _given(draft: Draft, scope: ScopeState) -> dict[str, bytes | None]:
+    if is_source(container_of(scope.scope)):
+        return {CURSOR: scope.carry}
+    return {ITEM: scope.item, CARRY: scope.carry, _alias(draft, scope.place): scope.item}
 
 
 def _alias(draft: Draft, place: Place) -> str:

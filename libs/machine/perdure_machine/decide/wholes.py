@@ -11,7 +11,7 @@ from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import DEADLINE, expression_error
-from perdure_machine.places import At, inner_scope
+from perdure_machine.places import At, inner_scope, page_scope
 from perdure_machine.states import ScopeStatus, TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import NodeError, ScopeState, StepState
@@ -29,16 +29,18 @@ def new_scope(
     carry: bytes | None = None,
 ) -> ScopeState:
     """Make a scope of a step, which begins later."""
-    scope = ScopeState(
-        scope=inner_scope(step.scope, step.node, index),
-        generation=generation,
-        owner=step.step,
-        index=index,
-        status=ScopeStatus.PENDING,
-        item=item,
-        carry=carry,
-    )
-    return draft.put_scope(scope)
+    path = inner_scope(step.scope, step.node, index)
+    scope = ScopeState(path, generation, step.step, index, ScopeStatus.PENDING)
+    return draft.put_scope(replace(scope, item=item, carry=carry))
+
+
+def new_page(
+    draft: Draft, step: StepState, generation: int, index: int, cursor: bytes
+) -> ScopeState:
+    """Make the scope in which a page of a step's items is asked for."""
+    path = page_scope(step.scope, step.node, index)
+    scope = ScopeState(path, generation, step.step, index, ScopeStatus.PENDING)
+    return draft.put_scope(replace(scope, carry=cursor))
 
 
 def begin_scope(draft: Draft, scope: ScopeState) -> None:

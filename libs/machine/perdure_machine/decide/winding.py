@@ -13,7 +13,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.rows import reference
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled, end_stopped
 from perdure_machine.decide.wholes import complete_whole, fail_whole
-from perdure_machine.places import inner_scopes
+from perdure_machine.places import inner_scopes, source_of
 from perdure_machine.states import ENDED, BlockEnd, StepStatus, TimerKind
 from perdure_machine.view import NodeError, StepState, ViewTooNarrow, Wanted
 
@@ -45,14 +45,20 @@ def wind_down(draft: Draft, step: StepState) -> None:
 
 def _open_inside(draft: Draft, step: StepState) -> list[int]:
     """Return the unfinished steps inside, at most one more than are ended at once."""
-    prefix = inner_scopes(step.scope, step.node)
-    is_new = step.step >= draft.view.run.next_step
-    loaded = () if is_new else draft.view.open_inside.get(prefix)
-    if loaded is None:
-        raise ViewTooNarrow(Wanted(open_inside=frozenset({prefix})))
-    made = (number for number, one in draft.steps.items() if one.scope.startswith(prefix))
+    prefixes = scopes_inside(step)
+    loaded: set[int] = set()
+    if step.step < draft.view.run.next_step:
+        if any(prefix not in draft.view.open_inside for prefix in prefixes):
+            raise ViewTooNarrow(Wanted(open_inside=frozenset(prefixes)))
+        loaded.update(*(draft.view.open_inside[prefix] for prefix in prefixes))
+    made = (number for number, one in draft.steps.items() if one.scope.startswith(prefixes))
     found = sorted({*loaded, *made})
     return [number for number in found if draft.steps[number].status not in ENDED]
+
+
+def scopes_inside(step: StepState) -> tuple[str, str]:
+    """Return how the paths of a step's scopes begin: its own, and those of its source."""
+    return inner_scopes(step.scope, step.node), inner_scopes(step.scope, source_of(step.node))
 
 
 def _stop(draft: Draft, step: StepState) -> None:

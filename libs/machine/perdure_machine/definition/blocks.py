@@ -16,7 +16,7 @@ from perdure_machine.definition.model import (
     Tolerance,
 )
 from perdure_machine.expressions import Template
-from perdure_machine.expressions.reads import ROOTS
+from perdure_machine.expressions.reads import CURSOR, ROOTS
 from perdure_machine.expressions.values import Json
 
 KINDS = ("for_each", "repeat", "group")
@@ -51,6 +51,15 @@ def alias_of(name: str, body: Json | Mapping[str, Json]) -> str:
     return str(body.get("as", "")) if isinstance(body, Mapping) and name == "for_each" else ""
 
 
+def page_of(body: Mapping[str, Json]) -> Json:
+    """Return the node that gets a page of items, as a document would have it."""
+    source = mapping(body.get("source"))
+    given = source.get("input", {"cursor": f"${{{CURSOR}}}"})
+    task: Json = {"handler": source.get("handler"), "input": given}
+    options = ("lane", "retry", "timeout")
+    return {"task": task, **{name: source[name] for name in options if name in source}}
+
+
 def is_alias(text: str) -> bool:
     """Tell whether an item may be called so: expressions must know it for a name of its own."""
     return _NAME.fullmatch(text) is not None and text not in _RESERVED
@@ -61,8 +70,11 @@ def _for_each(compiler: NodeCompiler, inside: NodeCompiler, body: Mapping[str, J
     if alias and not is_alias(alias):
         path = (*compiler.path, "for_each", "as")
         compiler.problems.add(path, f"an item cannot be called '{alias}'", "a name such as order")
+    if ("in" in body) == ("source" in body):
+        path = (*compiler.path, "for_each")
+        compiler.problems.add(path, "it has exactly one of `in` and `source`")
     return ForEach(
-        items=compiler.template(body.get("in"), "for_each", "in"),
+        items=compiler.optional(body, "for_each", "in"),
         alias=alias,
         concurrency=compiler.optional(body, "for_each", "concurrency"),
         batch=_whole(body.get("batch"), 1),

@@ -29,7 +29,7 @@ WAIT = frozenset({"until", "calendar", "zone"})
 FINISH = frozenset({"compensate"})
 EFFECTS = frozenset({"reconcile"})
 BLOCKS = {
-    "for_each": frozenset({"source"}),
+    "for_each": frozenset[str](),
     "repeat": frozenset[str](),
     "group": frozenset[str](),
 }

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import ClassVar
 
 from perdure_machine.expressions import Expression, Template
+from perdure_machine.places import holder_of
 from perdure_machine.states import ParentEnd
 
 DEFAULT_LANE = "io"
@@ -148,12 +149,13 @@ class Tolerance:
 class ForEach:
     """A sub-graph for each item of a list, `concurrency` of them at once, `batch` items to one.
 
+    Without `items` they come from the graph of its source, page by page.
     `alias` names the item besides `item`. `stop_when` is asked after each item that ended well.
     """
 
     name: ClassVar[str] = "for_each"
     inline: ClassVar[bool] = False
-    items: Template
+    items: Template | None
     alias: str
     concurrency: Template | None
     batch: int
@@ -428,5 +430,5 @@ class Definition:
     def lifted(self, node: str, container: str) -> str:
         """Return the node of the graph that `container` holds in which `node` stands, or itself."""
         while self.nodes[node].container != container:
-            node = self.nodes[node].container
+            node = holder_of(self.nodes[node].container)
         return node

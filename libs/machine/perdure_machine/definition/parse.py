@@ -28,9 +28,10 @@ from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.reading import Reading
 from perdure_machine.definition.schema import check_schema
 from perdure_machine.definition.sources import Source, sources_of
-from perdure_machine.expressions import Read, Template
+from perdure_machine.expressions import Read, Template, compile_template
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
+from perdure_machine.places import is_source
 
 
 def parse(document: bytes, *, known_lanes: frozenset[str]) -> Definition:
@@ -142,11 +143,19 @@ def _built(graphs: Sequence[GraphDraft], output: Template | None) -> _Built:
     built: dict[str, Graph] = {}
     for graph in graphs:
         holder = holders.get(graph.source.container)
-        own = output if holder is None else holder.graph_output
+        own = _output(graph, holder, output)
         last = {read for _, read in holder.inner_reads} if holder is not None else set[Read]()
         last |= (own or leaf_output(graph)).reads
         built[graph.source.container] = build_graph(graph, own, frozenset(last), run_reads, nodes)
     return {"nodes": MappingProxyType(nodes), "graphs": MappingProxyType(built)}
+
+
+def _output(graph: GraphDraft, holder: Draft | None, output: Template | None) -> Template | None:
+    """Return what each scope of a graph ends with; a page of items is what its task answered."""
+    if is_source(graph.source.container):
+        (page,) = graph.drafts
+        return compile_template(f'${{nodes["{page}"].output}}')
+    return output if holder is None else holder.graph_output
 
 
 class _Built(TypedDict):

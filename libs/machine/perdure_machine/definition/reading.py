@@ -12,6 +12,7 @@ from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read
 from perdure_machine.expressions.reads import (
     CARRY,
+    CURSOR,
     ERROR,
     INDEX,
     ITEM,
@@ -21,6 +22,7 @@ from perdure_machine.expressions.reads import (
     SIGNAL,
 )
 from perdure_machine.payload import Path
+from perdure_machine.places import holder_of
 
 ReadAt = tuple[Path, Read]
 
@@ -35,6 +37,7 @@ _HINTS = {
     ITEM: ("`item` is there inside of a `for_each` only", ""),
     INDEX: ("`index` is there inside of a `for_each` or a `repeat` only", ""),
     CARRY: ("`carry` is there inside of a `repeat` only", ""),
+    CURSOR: ("`cursor` is there in the `source` of a `for_each` only", ""),
     OUTPUT: ("`output` is there in `stop_when` only", "nodes.ID.output is the output of a need"),
     ERROR: ("`error` is there in `on_failure` only", "nodes.ID.error is the error of a need"),
     JOIN: (
@@ -68,7 +71,7 @@ class Reading:
     ) -> None:
         """Note reads of what is not there when it is read: nodes, and roots out of place."""
         ended = _ended_before(drafts, needs, order or ())
-        around = self._seen.get(source.container, frozenset())
+        around = self._seen.get(holder_of(source.container), frozenset())
         for id_, draft in drafts.items():
             ancestors = reachable([id_], needs)
             for path, read in draft.reads:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from perdure_machine.definition.blocks import KINDS, alias_of
+from perdure_machine.definition.blocks import KINDS, alias_of, page_of
 from perdure_machine.definition.compiling import mapping
 from perdure_machine.definition.problems import Problems
-from perdure_machine.expressions.reads import CARRY, INDEX, ITEM
+from perdure_machine.expressions.reads import CARRY, CURSOR, INDEX, ITEM
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
+from perdure_machine.places import source_of
 
 MAX_NESTING = 8
 """Deepest nesting of sub-graphs; every event in one looks at all the scopes around it."""
@@ -56,6 +57,8 @@ def _inside(source: Source) -> Iterator[Source]:
         members = mapping(node)
         for kind in KINDS:
             body = mapping(members.get(kind))
+            if "source" in body:
+                yield _source_of_items(source, id_, body)
             if isinstance(body.get("nodes"), dict):
                 alias = alias_of(kind, body)
                 yield Source(
@@ -69,6 +72,20 @@ def _inside(source: Source) -> Iterator[Source]:
                     roots=source.roots | _GIVES[kind],
                     names=source.names | ({alias} if alias else set()),
                 )
+
+
+def _source_of_items(source: Source, id_: str, body: Mapping[str, Json]) -> Source:
+    container = source_of(id_)
+    nodes = {f"{container}page": page_of(body)}
+    return Source(
+        container=container,
+        path=(*source.path, id_, "for_each", "source"),
+        nodes=nodes,
+        written=nodes,
+        outer=source,
+        roots=source.roots | {CURSOR},
+        names=source.names,
+    )
 
 
 def _depth(source: Source) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from perdure_machine.decide.winding import scopes_inside
 from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import WaitState
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
-from perdure_machine.places import inner_scopes
 from perdure_machine.states import (
     INTERNAL_TIMERS,
     ParentEnd,
@@ -182,7 +182,7 @@ def _waits(row: RunRow, step: StepState, runs: Mapping[UUID, RunRow]) -> bool:
     kinds = (TimerKind.WAIT, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE)
     if any(_has_timer(row, step.step, kind) for kind in kinds) or _has_internal_event(row):
         return True
-    inside = inner_scopes(step.scope, step.node)
+    inside = scopes_inside(step)
     return any(
         row.steps[number].state.scope.startswith(inside) for number in row.unfinished(running=True)
     )

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
 from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
-from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE
+from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE, scopes_inside
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
-from perdure_machine.places import TOP, inner_scopes
+from perdure_machine.places import TOP
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import AttemptState, RowsOf, ScopeState, StepState, TimerState, View
 
@@ -82,9 +82,9 @@ class _Rows(Mapping[RowsOf, tuple[ScopeState, ...]]):
 def _open_inside(view: View) -> Iterator[tuple[str, tuple[int, ...]]]:
     open_ = [step for step in view.steps.values() if step.status not in ENDED]
     for number in view.blocks:
-        prefix = inner_scopes(view.steps[number].scope, view.steps[number].node)
-        inside = sorted(step.step for step in open_ if step.scope.startswith(prefix))
-        yield prefix, tuple(inside[: MAX_STOPPED_AT_ONCE + 1])
+        for prefix in scopes_inside(view.steps[number]):
+            inside = sorted(step.step for step in open_ if step.scope.startswith(prefix))
+            yield prefix, tuple(inside[: MAX_STOPPED_AT_ONCE + 1])
 
 
 def attempts_of(row: RunRow) -> Iterator[AttemptState]:

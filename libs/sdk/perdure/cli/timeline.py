@@ -124,7 +124,8 @@ def progress(step: run_pb2.Step, now: datetime) -> str:
         case "for_each":
             failed = f", {counts.failed} failed" if counts.failed else ""
             running = counts.begun - counts.ended
-            return f"has ended {counts.ended} of {counts.total} items{failed}, {running} run"
+            of_all = f" of {counts.total}" if counts.total else ""
+            return f"has ended {counts.ended}{of_all} items{failed}, {running} run"
         case "repeat" if step.HasField("due_at"):
             return f"begins pass {counts.begun} {_due(step, now, 'at')}"
         case "repeat":

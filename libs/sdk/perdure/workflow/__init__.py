@@ -21,10 +21,11 @@
 line takes `module:hello` where it takes a file.
 """
 
-from perdure.workflow.blocks import Backoff, Carry, Failures, ForEach, Group, Repeat
+from perdure.workflow.blocks import Backoff, Carry, Failures, ForEach, Group, Repeat, Source
 from perdure.workflow.document import Limits, Workflow
 from perdure.workflow.expressions import (
     CARRY,
+    CURSOR,
     ERROR,
     INDEX,
     INPUT,
@@ -66,6 +67,7 @@ from perdure.workflow.parts import UNSET, Duration, Node
 
 __all__ = [
     "CARRY",
+    "CURSOR",
     "ERROR",
     "INDEX",
     "INPUT",
@@ -101,6 +103,7 @@ __all__ = [
     "Retry",
     "Run",
     "Signal",
+    "Source",
     "Switch",
     "Task",
     "Transform",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from perdure.workflow.expressions import Expr, Value
-from perdure.workflow.options import Kind
+from perdure.workflow.options import Kind, Retry
 from perdure.workflow.parts import UNSET, Duration, Node, Part, Unset
 
 
@@ -21,12 +21,27 @@ class Failures(Part):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Source(Part):
+    """A task that is asked for items page by page; its input reads `CURSOR`."""
+
+    handler: str
+    input: Value | Unset = UNSET
+    lane: str | Unset = UNSET
+    retry: Retry | Sequence[Retry] | Unset = UNSET
+    timeout: Duration | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class ForEach(Kind):
-    """Runs `nodes` once for each item of a list; they read it as `ITEM`, or by the name `as_`."""
+    """Runs `nodes` once for each item; they read it as `ITEM`, or by the name `as_`.
+
+    The items are those of a list, `in_`, or come from a `source`; the other is `UNSET`.
+    """
 
     NAME: ClassVar[str] = "for_each"
-    in_: Value
+    in_: Value | Unset
     nodes: Mapping[Node, Kind]
+    source: Source | Unset = field(default=UNSET, kw_only=True)
     as_: str | Unset = field(default=UNSET, kw_only=True)
     concurrency: int | Expr | Unset = field(default=UNSET, kw_only=True)
     batch: int | Unset = field(default=UNSET, kw_only=True)

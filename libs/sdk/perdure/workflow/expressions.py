@@ -142,6 +142,9 @@ ITEM = Expr("item")
 INDEX = Expr("index")
 """The place of the item, or the number of the pass, from 0; inside of a loop."""
 
+CURSOR = Expr("cursor")
+"""Where the page begins that is asked for, inside of a `Source`; null for the first."""
+
 CARRY = Expr("carry")
 """What passes hand on, inside of a `Repeat`."""
 
