@@ -12,6 +12,7 @@ from typing import Any
 
 import asyncpg
 import pytest
+from perdure_store.apply.children import WRITE_CHILDREN
 from perdure_store.apply.write import WRITE
 from perdure_store.apply.write_scopes import WRITE_SCOPES
 from perdure_store.sql import sql
@@ -20,7 +21,7 @@ from perdure_testkit.database import Database
 RUNS = 10_000
 
 LARGE = re.compile(
-    r"(runs|run_tags|steps|scopes|blocks|attempts|effects|history|outbox|timers|start_keys)(_\d{6})?"
+    r"(runs|run_tags|steps|scopes|blocks|attempts|effects|history|outbox|timers|start_keys|children)(_\d{6})?"
 )
 
 FILL = f"""
@@ -47,6 +48,8 @@ SELECT run_id, 'c[' || number || ']', 0, 3, number, 'pending'
   FROM runs, generate_series(0, 3) AS number;
 INSERT INTO blocks (run_id, step, generation, total, at_once)
 SELECT run_id, 3, 0, 4, 4 FROM runs;
+INSERT INTO children (run_id, step, org, workflow, version, on_parent_end, status, child_run)
+SELECT run_id, 3, org, 'w', 1, 'cancel', 'running', run_id FROM runs;
 INSERT INTO history (run_id, seq, at, kind)
 SELECT run_id, seq, now(), 'line' FROM runs, generate_series(1, 3) AS seq;
 INSERT INTO start_keys (org, start_key, run_id, digest, created_at, expires_at)
@@ -81,6 +84,11 @@ BY_ROLE = {
         "scopes.load_blocks",
         "scopes.load_owners",
         "scopes.load_open_inside",
+        "children.load",
+        "children.load_leaving",
+        "children.write",
+        "children.forgo",
+        "children.of_key",
         "leases.renew",
         "starts.claim_keys",
         "starts.holders",
@@ -97,7 +105,11 @@ BY_ROLE = {
     ],
 }
 
-STATEMENTS = {"apply.write": WRITE, "scopes.write": WRITE_SCOPES}
+STATEMENTS = {
+    "apply.write": WRITE,
+    "scopes.write": WRITE_SCOPES,
+    "children.write": WRITE_CHILDREN,
+}
 """Queries whose arguments are rows."""
 
 NO_RUN = "'00000000-0000-0000-0000-000000000000'"

@@ -16,7 +16,7 @@ from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
-_WRITE = Statement(
+WRITE_CHILDREN = Statement(
     sql("children.write"),
     [
         RowSet.of(
@@ -55,7 +55,9 @@ async def load_leaving(connection: Connection, run_id: UUID) -> list[ChildState]
 async def write_children(connection: Connection, changes: Sequence[Changes]) -> None:
     """Write the children of changed runs, if there are any."""
     if any(one.children for one in changes):
-        await connection.execute(_WRITE.text, *_WRITE.arguments({"children": _rows(changes)}))
+        await connection.execute(
+            WRITE_CHILDREN.text, *WRITE_CHILDREN.arguments({"children": _rows(changes)})
+        )
 
 
 def _rows(changes: Iterable[Changes]) -> Iterable[Row]:
