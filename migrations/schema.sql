@@ -203,6 +203,10 @@ CREATE TABLE runs (
     pending boolean DEFAULT false NOT NULL,
     begun_at timestamp with time zone,
     has_mail boolean DEFAULT false NOT NULL,
+    paused boolean DEFAULT false NOT NULL,
+    pauses integer DEFAULT 0 NOT NULL,
+    dead_lettered boolean DEFAULT false NOT NULL,
+    recounted integer DEFAULT 0 NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -250,10 +254,15 @@ CREATE TABLE steps (
     taken text[],
     ended_rank integer,
     stopping boolean DEFAULT false NOT NULL,
+    undecided boolean DEFAULT false NOT NULL,
+    parked_on text,
+    parked_generation integer,
+    parked_from step_status,
     CONSTRAINT steps_pkey PRIMARY KEY (run_id, step),
     CONSTRAINT steps_one_activation UNIQUE (run_id, scope, generation, node),
     CONSTRAINT steps_ended_when_final CHECK (((status = ANY (ARRAY['completed'::step_status, 'failed'::step_status, 'skipped'::step_status, 'cancelled'::step_status])) = (ended_at IS NOT NULL))),
     CONSTRAINT steps_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::step_status))),
+    CONSTRAINT steps_parked_for_a_cause CHECK ((((status = 'parked'::step_status) = (parked_on IS NOT NULL)) AND ((parked_on IS NULL) = (parked_generation IS NULL)) AND ((parked_on IS NULL) = (parked_from IS NULL)))),
     CONSTRAINT steps_queue_named CHECK (((status <> ALL (ARRAY['queued'::step_status, 'running'::step_status])) OR ((lane IS NOT NULL) AND (owner IS NOT NULL)))),
     CONSTRAINT steps_running_has_lease CHECK ((((status = 'running'::step_status) = (lease_expires_at IS NOT NULL)) AND ((status <> 'running'::step_status) OR ((lease_id IS NOT NULL) AND (worker IS NOT NULL) AND (fence > 0))))),
     CONSTRAINT steps_try_when_running CHECK (((try_expires_at IS NULL) OR (status = 'running'::step_status)))
@@ -352,9 +361,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -442,6 +451,20 @@ CREATE TABLE signal_waits (
     CONSTRAINT signal_waits_pkey PRIMARY KEY (run_id, step)
 );
 
+CREATE TABLE dead_letters (
+    run_id uuid NOT NULL,
+    org text NOT NULL,
+    workflow text NOT NULL,
+    workflow_version integer NOT NULL,
+    node text NOT NULL,
+    cause text NOT NULL,
+    code text NOT NULL,
+    error bytea NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT dead_letters_pkey PRIMARY KEY (run_id),
+    CONSTRAINT dead_letters_cause_known CHECK ((cause = ANY (ARRAY['retries'::text, 'poison'::text, 'permanent'::text])))
+) PARTITION BY RANGE (run_id);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -480,6 +503,9 @@ CREATE INDEX signals_unseen ON signals (run_id, name) WHERE ((NOT seen) AND (tak
 CREATE INDEX signals_waiting ON signals (run_id, name, number) WHERE (taken_by IS NULL);
 CREATE INDEX signals_waiting_by_key ON signals (org, correlation_key) WHERE ((taken_by IS NULL) AND (correlation_key IS NOT NULL));
 CREATE INDEX signal_waits_by_org ON signal_waits (org, opened_at);
+CREATE INDEX dead_letters_by_code ON dead_letters (org, code, run_id);
+CREATE INDEX dead_letters_by_org ON dead_letters (org, run_id);
+CREATE INDEX dead_letters_by_workflow ON dead_letters (org, workflow, run_id);
 
 -- ---- Views
 
@@ -505,10 +531,13 @@ UNION ALL
    FROM signal_waits w;
 
 CREATE VIEW standing_causes AS
- SELECT run_id,
-    step
+ SELECT s.run_id,
+    s.step
    FROM steps s
-  WHERE false;
+     JOIN runs r USING (run_id)
+  WHERE s.parked_on = 'pause'::text AND (r.paused OR (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = s.run_id AND t.kind = 'unpark'::text)));
 
 CREATE VIEW no_way_forward AS
  SELECT s.org,
@@ -543,7 +572,7 @@ UNION ALL
      JOIN runs r USING (run_id)
   WHERE s.status = 'backing_off'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
            FROM timers t
-          WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'retry'::text))
+          WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'retry'::text AND t.next_try < 'infinity'::timestamp with time zone))
 UNION ALL
  SELECT s.org,
     s.run_id,
@@ -552,7 +581,7 @@ UNION ALL
     'waiting for nothing that will come'::text AS missing
    FROM steps s
      JOIN runs r USING (run_id)
-  WHERE s.status = 'waiting'::step_status AND r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+  WHERE s.status = 'waiting'::step_status AND r.status = 'running'::run_status AND NOT r.paused AND NOT (EXISTS ( SELECT
            FROM ways_of_waiting w
           WHERE w.run_id = s.run_id AND w.step = s.step
          OFFSET 0))
@@ -578,11 +607,11 @@ UNION ALL
      JOIN runs r ON r.run_id = c.run_id
      JOIN steps o ON o.run_id = c.run_id AND o.step = c.owner
      JOIN blocks b ON b.run_id = c.run_id AND b.step = c.owner AND b.generation = c.generation
-  WHERE c.status = 'running'::scope_status AND r.status = 'running'::run_status AND o.status = 'waiting'::step_status AND b.ending IS NULL AND NOT (EXISTS ( SELECT
+  WHERE c.status = 'running'::scope_status AND r.status = 'running'::run_status AND NOT r.paused AND o.status = 'waiting'::step_status AND b.ending IS NULL AND NOT (EXISTS ( SELECT
            FROM steps s
           WHERE s.run_id = c.run_id AND s.scope = c.scope AND s.generation = c.generation AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
            FROM timers t
-          WHERE t.run_id = c.run_id AND t.internal))
+          WHERE t.run_id = c.run_id AND t.internal AND t.next_try < 'infinity'::timestamp with time zone))
 UNION ALL
  SELECT r.org,
     r.run_id,
@@ -590,11 +619,11 @@ UNION ALL
     r.status::text AS status,
     'running with no unfinished step and no internal event'::text AS missing
    FROM runs r
-  WHERE r.status = 'running'::run_status AND NOT (EXISTS ( SELECT
+  WHERE r.status = 'running'::run_status AND NOT r.paused AND NOT (EXISTS ( SELECT
            FROM steps s
           WHERE s.run_id = r.run_id AND (s.status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status])))) AND NOT (EXISTS ( SELECT
            FROM timers t
-          WHERE t.run_id = r.run_id AND t.internal)) AND NOT (EXISTS ( SELECT
+          WHERE t.run_id = r.run_id AND t.internal AND t.next_try < 'infinity'::timestamp with time zone)) AND NOT (EXISTS ( SELECT
            FROM children c
              JOIN runs child ON child.run_id = c.child_run
           WHERE r.awaited_children > 0 AND c.run_id = r.run_id AND c.on_parent_end = 'wait'::text AND child.status = 'running'::run_status
@@ -655,7 +684,10 @@ GRANT DELETE, SELECT ON signals TO perdure_sweeper;
 GRANT SELECT ON signals TO perdure_ingest, perdure_relay, perdure_timer;
 GRANT DELETE, INSERT, SELECT ON signal_waits TO perdure_coordinator;
 GRANT SELECT ON signal_waits TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT ON dead_letters TO perdure_coordinator;
+GRANT SELECT ON dead_letters TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
+GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
 GRANT UPDATE (touched_at) ON correlation_keys TO perdure_sweeper;

@@ -152,6 +152,35 @@ async def by_a_signal_that_was_not_delivered(stage: Stage, entry: Entry) -> None
     await stage.ends(run_id)
 
 
+async def by_terminating(stage: Stage, entry: Entry) -> None:
+    """A run is terminated in the middle of its outside call."""
+    tour = await stage.tours.start_held_open()
+    stage.arm(entry)
+    terminating = asyncio.create_task(stage.client.terminate_run(tour.run_id))
+    await stage.crash(entry)
+    await terminating
+    stage.tours.let_go()
+    run = await ended(stage.client, stage.place, tour.run_id, within=RUN_SECONDS)
+    assert run.status == perdure.RunStatus.RUN_STATUS_CANCELLED
+    await assert_nothing_left(stage.place)
+
+
+async def by_replaying(stage: Stage, entry: Entry) -> None:
+    """A dead letter is replayed by filter; its run is retried once, however often that is asked."""
+    name = f"refused_{uuid.uuid4().hex[:8]}"
+    node = {"task": {"handler": "test.refuse", "input": {"message": "no"}}}
+    await stage.client.publish_workflow(json.dumps({"name": name, "nodes": {"only": node}}))
+    run_id = (await stage.client.start_run(name)).run_id
+    await ended(stage.client, stage.place, run_id, within=RUN_SECONDS)
+    stage.arm(entry)
+    replaying = asyncio.create_task(stage.client.replay_dead_letters(workflow=name))
+    await stage.crash(entry)
+    assert (await replaying).replayed <= 1
+    await eventually(lambda: _was_retried(stage, run_id), what="the run was retried")
+    await ended(stage.client, stage.place, run_id, within=RUN_SECONDS)
+    await assert_nothing_left(stage.place)
+
+
 async def by_growing_too_old(stage: Stage, entry: Entry) -> None:
     """A run passes its age limit in the middle of its outside call."""
     tour = await stage.tours.start_held_open()
@@ -259,6 +288,11 @@ VALUES ('default', $1, $2, 's', 'go', 'null', false, clock_timestamp())
 """
 
 
+async def _was_retried(stage: Stage, run_id: str) -> bool:
+    lines = [line.kind async for line in stage.client.history(run_id)]
+    return "run_retried" in lines
+
+
 async def _is_sent(stage: Stage, run_id: str) -> bool:
     rows = await stage.place.fetch(
         "SELECT FROM outbox WHERE run_id = $1 AND state = 'sent'", UUID(run_id)
@@ -297,7 +331,9 @@ SCENARIOS: dict[str, Scenario] = {
     "coordinator.notify": by_a_run,
     "coordinator.tell_of_child": by_a_child,
     "ingest.cancel_run": by_cancelling,
+    "ingest.command_run": by_terminating,
     "ingest.publish_workflow": by_publishing,
+    "ingest.replay_dead_letters": by_replaying,
     "ingest.signal": by_signalling,
     "ingest.start_run": by_a_run,
     "store.acquire_leadership": while_a_run_goes_on,
@@ -311,6 +347,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_publish": by_publishing,
     "store.commit_put_off": by_a_broken_timer,
     "store.commit_renewals": by_renewing,
+    "store.commit_replays": by_replaying,
     "store.commit_starts": by_a_run_and_by_a_child,
     "store.commit_signals": by_signalling,
     "store.outbox_mark_sent": by_a_run,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.mailbox import Address, SignalState, WaitState
-from perdure_machine.states import AttemptOutcome, RunLimit, TimerKind
+from perdure_machine.states import AttemptOutcome, DeadCause, RunLimit, TimerKind
 from perdure_machine.view import (
     BlockState,
     ChildState,
@@ -29,15 +29,17 @@ class Instant:
 
 @dataclass(frozen=True, slots=True)
 class PutRun:
-    """The run's row becomes `run`. `ended` stamps its end.
+    """The run's row becomes `run`. `ended` stamps its end, `reopened` takes it back.
 
-    `limits` are seconds from the write, for a run that begins; `start` is when a new one is to.
+    `limits` are seconds from the write, for a run that begins or is reopened; `start` is when a new
+    one is to.
     """
 
     run: RunState
     ended: bool = False
     limits: Mapping[RunLimit, float] = field(default_factory=dict)
     start: Instant | None = None
+    reopened: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,24 @@ class DropTimer:
     """The timer was delivered or is void; the write checks that it is due."""
 
     timer_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class HoldTimer:
+    """A due timer is delivered only when it was let go, because its run is paused.
+
+    `step` is the parked step that it waits for, None where it waits for the run's resume.
+    """
+
+    timer_id: int
+    step: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class LetTimersGo:
+    """Held timers are delivered, late as they are: the step's, or all but those of parked steps."""
+
+    step: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +227,20 @@ class NoteSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class PutDeadLetter:
+    """The run is a dead letter: `node` failed for good with `error`, for a cause of this kind."""
+
+    node: str
+    cause: DeadCause
+    error: NodeError
+
+
+@dataclass(frozen=True, slots=True)
+class DropDeadLetter:
+    """The run is a dead letter no more."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHistory:
     """A line for the run's history; `seq` numbers it."""
 
@@ -224,6 +258,8 @@ Action = (
     | Dequeue
     | SetTimer
     | DropTimer
+    | HoldTimer
+    | LetTimersGo
     | DropStepTimers
     | DropRunTimers
     | RecordAttempt
@@ -237,5 +273,7 @@ Action = (
     | StoreSignal
     | TakeSignal
     | NoteSignal
+    | PutDeadLetter
+    | DropDeadLetter
     | RecordHistory
 )

@@ -13,15 +13,19 @@ from perdure_machine.actions import (
     Action,
     CloseWait,
     Dequeue,
+    DropDeadLetter,
     DropRunTimers,
     DropStepTimers,
     DropTimer,
     Enqueue,
     ForgetScope,
+    HoldTimer,
+    LetTimersGo,
     NoteSignal,
     OpenWait,
     PutBlock,
     PutChild,
+    PutDeadLetter,
     PutEffect,
     PutRun,
     PutScope,
@@ -34,7 +38,7 @@ from perdure_machine.actions import (
 )
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.places import Place
-from perdure_machine.states import ABOUT_CHILDREN, StepStatus, TimerKind
+from perdure_machine.states import ABOUT_CHILDREN, ENDED, StepStatus, TimerKind
 from perdure_machine.view import BlockState, ScopeState, StepState, View
 
 
@@ -44,6 +48,14 @@ class StepChange:
 
     put: PutStep
     before: StepState | None
+
+    @property
+    def begins_again(self) -> bool:
+        """Whether a retry of the run has made the step anew: it is given what a new one is."""
+        if self.before is None or self.put.step.undecided:
+            return False
+        was_over = self.before.status in ENDED and self.put.step.status not in ENDED
+        return self.before.undecided or was_over
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +83,8 @@ class Changes:
     dequeue: tuple[int, ...]
     set_timers: tuple[SetTimer, ...]
     drop_timers: tuple[int, ...]
+    hold_timers: tuple[int, ...]
+    let_timers_go: tuple[int | None, ...]  # of these steps, None: of the run as a whole
     drop_step_timers: tuple[DropStepTimers, ...]
     drop_run_timers: tuple[TimerKind, ...]
     attempts: tuple[RecordAttempt, ...]
@@ -81,6 +95,13 @@ class Changes:
     scopes: tuple[ScopeState, ...] = ()
     blocks: tuple[BlockState, ...] = ()
     forgotten: tuple[str, ...] = ()  # paths of scopes
+    dead_letter: PutDeadLetter | DropDeadLetter | None = None
+
+    @property
+    def drops_dead_letter(self) -> bool:
+        """Whether the dead letter that the run was is no more."""
+        was_one = self.before is not None and self.before.run.dead_lettered
+        return was_one and self.dead_letter is not None
 
 
 def collapse(before: View | None, actions: Iterable[Action]) -> Changes | None:
@@ -98,12 +119,15 @@ class _Folder:
         self.queued: dict[int, bool] = {}
         self.set_timers: list[SetTimer] = []
         self.drop_timers: list[int] = []
+        self.hold_timers: dict[int, int | None] = {}
+        self.let_timers_go: dict[int | None, None] = {}
         self.drop_step_timers: list[DropStepTimers] = []
         self.drop_run_timers: list[TimerKind] = []
         self.attempts: list[RecordAttempt] = []
         self.effects: dict[str, PutEffect] = {}
         self.children: dict[int, PutChild] = {}
         self.mail = _MailFolder()
+        self.dead_letter: PutDeadLetter | DropDeadLetter | None = None
         self.history: list[RecordHistory] = []
         self.scopes: dict[Place, ScopeState] = {}
         self.blocks: dict[int, BlockState] = {}
@@ -123,6 +147,10 @@ class _Folder:
                 self.set_timers.append(action)
             case DropTimer(timer_id):
                 self.drop_timers.append(timer_id)
+            case HoldTimer(timer_id, step):
+                self.hold_timers[timer_id] = step
+            case LetTimersGo(step):
+                self._let_timers_go(step)
             case DropStepTimers():
                 self.set_timers = [one for one in self.set_timers if not drops(action, one)]
                 self.drop_step_timers.append(action)
@@ -141,6 +169,8 @@ class _Folder:
                 self.forgotten.append(scope)
             case PutChild(child):
                 self.children[child.step] = action
+            case PutDeadLetter() | DropDeadLetter():
+                self.dead_letter = action
             case RecordHistory():
                 self.history.append(action)
             case OpenWait() | CloseWait() | StoreSignal() | TakeSignal() | NoteSignal():
@@ -151,8 +181,9 @@ class _Folder:
         self.run = action
         if last is not None:
             limits = {**last.limits, **action.limits}
-            ended, start = action.ended or last.ended, action.start or last.start
-            self.run = replace(action, ended=ended, limits=limits, start=start)
+            ended = action.ended or (last.ended and not action.reopened)
+            start, reopened = action.start or last.start, action.reopened or last.reopened
+            self.run = replace(action, ended=ended, limits=limits, start=start, reopened=reopened)
 
     def _put_step(self, action: PutStep) -> None:
         last = self.steps.get(action.step.step)
@@ -161,6 +192,10 @@ class _Folder:
         if last is not None and _keeps_lease(last, action):
             action = replace(action, lease_for=last.lease_for, try_for=last.try_for)
         self.steps[action.step.step] = action
+
+    def _let_timers_go(self, step: int | None) -> None:
+        self.hold_timers = {n: one for n, one in self.hold_timers.items() if one != step}
+        self.let_timers_go[step] = None
 
     def _put_effect(self, action: PutEffect) -> None:
         last = self.effects.get(action.effect.key)
@@ -179,6 +214,8 @@ class _Folder:
             dequeue=tuple(n for n, queued in self.queued.items() if not queued and n in loaded),
             set_timers=tuple(self.set_timers),
             drop_timers=tuple(self.drop_timers),
+            hold_timers=tuple(self.hold_timers),
+            let_timers_go=tuple(self.let_timers_go),
             drop_step_timers=tuple(self.drop_step_timers),
             drop_run_timers=tuple(self.drop_run_timers),
             attempts=tuple(self.attempts),
@@ -189,6 +226,7 @@ class _Folder:
             scopes=tuple(self.scopes.values()),
             blocks=tuple(self.blocks.values()),
             forgotten=tuple(self.forgotten),
+            dead_letter=self.dead_letter,
         )
 
 

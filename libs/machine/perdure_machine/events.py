@@ -173,6 +173,41 @@ class CancelRun:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminateRun:
+    """Somebody ends the run at once, without compensation; `reason` is for the history."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PauseRun:
+    """Somebody stops the run for a while; `reason` is for the history."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeRun:
+    """Somebody lets a paused run go on; `reason` is for the history."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryRun:
+    """Somebody has a failed run try again what failed in it; `reason` is for the history."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardDeadLetter:
+    """Somebody gives up the dead letter that the run is; `reason` is for the history."""
+
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpireRun:
     """The run may have passed its deadline or its age limit."""
 
@@ -188,6 +223,11 @@ Event = (
     | DeliverSignals
     | Emitted
     | CancelRun
+    | TerminateRun
+    | PauseRun
+    | ResumeRun
+    | RetryRun
+    | DiscardDeadLetter
     | ExpireRun
 )
 """What happens to a run that exists."""

@@ -94,6 +94,12 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         ),
         "run_failed": lambda d, f: f"the run failed: {_error(d)}",
         "run_cancelled": lambda d, f: f"the run was cancelled{_because(d)}",
+        "run_terminated": lambda d, f: f"the run was terminated{_because(d)}",
+        "run_paused": lambda d, f: f"the run was paused{_because(d)}",
+        "run_resumed": lambda d, f: f"the run was resumed{_because(d)}",
+        "run_retried": lambda d, f: f"the run is retried from what failed{_because(d)}",
+        "replay_refused": lambda d, f: f"a replay was refused{_because(d)}",
+        "dead_letter_discarded": lambda d, f: f"the dead letter was discarded{_because(d)}",
         "run_timed_out": lambda d, f: f"the run passed its {_limit(d)} and was closed",
         "step_queued": lambda d, f: f"{_node(d)} waits for a worker",
         "step_leased": lambda d, f: (
@@ -142,6 +148,8 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f"{_node(d)} sends the signal {_signal(d)} to {_receiver(d)}"
         ),
         "emission_refused": lambda d, f: f"the signal could not be sent{_because(d)}",
+        "step_parked": lambda d, f: f"{_node(d)} was parked: {d.get('why', '')}",
+        "step_unparked": lambda d, f: f"{_node(d)} goes on where it was: {d.get('was', '')}",
         "step_cancelled": lambda d, f: (
             f"{_node(d)} was cancelled: {d.get('why', 'its run is closed')}"
         ),

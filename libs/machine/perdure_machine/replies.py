@@ -77,6 +77,13 @@ class Cancelled:
 
 
 @dataclass(frozen=True, slots=True)
+class Done:
+    """The run is as the command wants it; `changed` if this event did it."""
+
+    changed: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Closed:
     """The run ended otherwise and takes no such command."""
 
@@ -118,6 +125,7 @@ Reply = (
     | Signalled
     | Emission
     | Cancelled
+    | Done
     | Closed
     | ChildWanted
     | ChildUnwanted

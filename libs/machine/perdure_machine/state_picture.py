@@ -57,6 +57,10 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.CANCEL: (
             "its run is closed or stops: an internal event; a running one at its report or expiry"
         ),
+        Move.PARK: "its run is paused: an internal event; a running one when it reports",
+        Move.QUEUE_AGAIN: "its run was resumed, and it was queued: an internal event",
+        Move.BACK_OFF_AGAIN: "its run was resumed, and it was backing off: an internal event",
+        Move.WAIT_AGAIN: "its run was resumed, and it was waiting: an internal event",
     }
 )
 
@@ -94,8 +98,9 @@ def _runs() -> Iterator[str]:
     arrows = [f"[*] --> {RunStatus.RUNNING}: StartRun"]
     for status, when in RUN_ENDS.items():
         arrows += [f"{RunStatus.RUNNING} --> {status}: {when}", f"{status} --> [*]"]
+    arrows.append(f"{RunStatus.FAILED} --> {RunStatus.RUNNING}: RetryRun")
     yield from _diagram(arrows)
-    yield "\nA run that ended never leaves its state in this version."
+    yield "\nA run that ended never leaves its state, but for a failed one that is retried."
 
 
 def _step_arrows() -> Iterator[str]:

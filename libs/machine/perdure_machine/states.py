@@ -105,6 +105,14 @@ class ChildStatus(StrEnum):
     ENDED = "ended"  # it told its end, or could not be started
 
 
+class DeadCause(StrEnum):
+    """Why a dead letter's step was not tried once more."""
+
+    RETRIES = "retries"  # they ran out
+    POISON = "poison"  # its workers died of it
+    PERMANENT = "permanent"  # the error is not one to retry
+
+
 class TimerKind(StrEnum):
     """What a timer does when it is due; INTERNAL_TIMERS are events that runs send."""
 
@@ -122,6 +130,10 @@ class TimerKind(StrEnum):
     CHILD_ENDED = "child_ended"  # to a parent: the child of this step has ended
     LEAVE_CHILDREN = "leave_children"  # cancel the children of what has ended, some at a time
     CANCEL_RUN = "cancel_run"  # to any run of the org: end, because another run wants it
+    PARK = "park"  # park the steps of a paused run, some at a time
+    UNPARK = "unpark"  # bring back the steps of a run that was resumed, some at a time
+    REPLAY = "replay"  # retry a run that is a dead letter
+    REOPEN = "reopen"  # mark what a retry decides again, some at a time
 
 
 INTERNAL_TIMERS = frozenset(
@@ -136,6 +148,10 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.LEAVE_CHILDREN,
         TimerKind.CANCEL_RUN,
         TimerKind.EMIT,
+        TimerKind.PARK,
+        TimerKind.UNPARK,
+        TimerKind.REPLAY,
+        TimerKind.REOPEN,
     }
 )
 

@@ -26,6 +26,10 @@ class Move(StrEnum):
     RESTART = "restart"  # the time for the next try of a whole has come
     END_WAIT = "end_wait"  # what it waited for has come
     CANCEL = "cancel"  # its run closed, or stops
+    PARK = "park"  # it is stopped for a cause that a person can act on
+    QUEUE_AGAIN = "queue_again"  # the cause is gone: it waits for a worker, as before
+    BACK_OFF_AGAIN = "back_off_again"  # the cause is gone: it backs off, as before
+    WAIT_AGAIN = "wait_again"  # the cause is gone: it waits, as before
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,7 @@ class Transition:
 
 
 _UNFINISHED = frozenset(StepStatus) - ENDED
+_PARKED = frozenset({StepStatus.PARKED})
 
 TABLE = MappingProxyType(
     {
@@ -53,6 +58,13 @@ TABLE = MappingProxyType(
         Move.RESTART: Transition(frozenset({StepStatus.BACKING_OFF}), StepStatus.WAITING),
         Move.END_WAIT: Transition(frozenset({StepStatus.WAITING}), StepStatus.COMPLETED),
         Move.CANCEL: Transition(_UNFINISHED, StepStatus.CANCELLED),
+        Move.PARK: Transition(
+            frozenset({StepStatus.QUEUED, StepStatus.BACKING_OFF, StepStatus.WAITING}),
+            StepStatus.PARKED,
+        ),
+        Move.QUEUE_AGAIN: Transition(_PARKED, StepStatus.QUEUED),
+        Move.BACK_OFF_AGAIN: Transition(_PARKED, StepStatus.BACKING_OFF),
+        Move.WAIT_AGAIN: Transition(_PARKED, StepStatus.WAITING),
     }
 )
 """Every move of a step. A step is created QUEUED, WAITING, or already ended (inline nodes)."""

@@ -57,6 +57,9 @@ class RunState:
     counts the runs above it. Of its children whose end is not known, `open_children` end with it,
     and its own end waits for `awaited_children`. A `pending` run has not begun; `begun_ms` is when
     one that was put off did, in milliseconds since 1970, None for one that began when it was made.
+    `pauses` counts its pauses and resumes: it is the generation of the cause `paused` (p5).
+    `recounted` are the ended steps that a retry had decided again, so that they count twice in
+    ranks.
     `has_mail`: signals were sent to it, or steps of it waited for some.
     """
 
@@ -92,7 +95,20 @@ class RunState:
         """How many steps have ended in all scopes together."""
         return self.ended_nodes + self.inner_ended
 
+    paused: bool = False
+    pauses: int = 0
+    dead_lettered: bool = False
+    recounted: int = 0
     has_mail: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Parked:
+    """Why a step is parked, the generation of that cause, and the state that it comes back to."""
+
+    cause: str
+    generation: int
+    was: StepStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +116,8 @@ class StepState:
     """A step's row. `input` and `output` are None where there is none or it was not loaded.
 
     `taken` are the nodes that its edges lead to, None for all; `ended_rank` counts the nodes that
-    ended up to this one; `stopping`: it was running when its run stopped.
+    ended up to this one; `stopping`: it was running when its run stopped. `undecided`: a retry has
+    its node decided again, and what stands here is of before.
 
     `lease_left` is what was left of the lease at the load, in seconds: for answers only, no
     decision reads it, because a renewal changes it without the run's lock (R1).
@@ -128,6 +145,8 @@ class StepState:
     taken: tuple[str, ...] | None = None
     ended_rank: int | None = None
     stopping: bool = False
+    undecided: bool = False
+    parked: Parked | None = None
     lease_left: float | None = None
 
     @property
@@ -296,6 +315,7 @@ class View:
     rows: Mapping[RowsOf, tuple[ScopeState, ...]] = field(default_factory=dict)
     passed: frozenset[RunLimit] = frozenset()
     mail: Mailbox = field(default_factory=Mailbox)
+    reopening: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,12 +326,14 @@ class Wanted:
     outputs: frozenset[At] = frozenset()  # the outputs of those of them that have one
     steps: frozenset[int] = frozenset()  # these steps, with inputs
     input: bool = False
-    unfinished: bool = False
     scopes: frozenset[Place] = frozenset()  # these, and what they stand in up to the top
     blocks: frozenset[int] = frozenset()  # the counters of these steps
     open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so
     leaving: bool = False
     rows: frozenset[RowsOf] = frozenset()
+    unfinished: frozenset[StepStatus] = frozenset()  # the next steps in one of these states
+    unfinished_after: int = 0  # those of them with a greater number
+    reopening: frozenset[int] = frozenset()  # the next steps after it that a retry looks at
     signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
 

@@ -94,6 +94,20 @@ class Reason(StrEnum):
         "Too many signals wait for the run, or by the key, that nobody has taken.",
     )
     RUN_CLOSED = ("RUN_CLOSED", "The run has ended and takes no more commands.")
+    DEAD_LETTER_NOT_FOUND = ("DEAD_LETTER_NOT_FOUND", "The run is no dead letter.")
+    EFFECT_UNRESOLVED = (
+        "EFFECT_UNRESOLVED",
+        "An outside call was performed, or nobody knows, so it is not repeated.",
+    )
+    RUN_COMPENSATED = (
+        "RUN_COMPENSATED",
+        "Completed steps of the run were compensated, so it cannot go on.",
+    )
+    PARENT_TOLD = (
+        "PARENT_TOLD",
+        "The parent of the run was told how it ended, and may have acted on that.",
+    )
+    MONTH_CLOSED = ("MONTH_CLOSED", "The run is old and about to be removed with its month.")
     LEASE_LOST = ("LEASE_LOST", "The lease on the step ended or passed to another worker.")
     TRANSITION_REFUSED = (
         "TRANSITION_REFUSED",

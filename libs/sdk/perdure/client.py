@@ -16,6 +16,8 @@ from typing import Self
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 from perdure_contracts.v1 import (
+    dead_letter_service_pb2,
+    dead_letter_service_pb2_grpc,
     run_pb2,
     run_service_pb2,
     run_service_pb2_grpc,
@@ -74,6 +76,10 @@ class Client:
     @cached_property
     def _runs(self) -> run_service_pb2_grpc.RunServiceStub:
         return run_service_pb2_grpc.RunServiceStub(self._transport.channel)
+
+    @cached_property
+    def _dead_letters(self) -> dead_letter_service_pb2_grpc.DeadLetterServiceStub:
+        return dead_letter_service_pb2_grpc.DeadLetterServiceStub(self._transport.channel)
 
     @cached_property
     def _system(self) -> system_service_pb2_grpc.SystemServiceStub:
@@ -295,6 +301,71 @@ class Client:
         """
         request = run_service_pb2.CancelRunRequest(run_id=run_id, reason=reason)
         return await self._transport.call(self._runs.CancelRun, request)
+
+    async def terminate_run(self, run_id: str, reason: str = "") -> bool:
+        """End a run at once as cancelled, without compensation.
+
+        Return whether that changed it; raises RUN_CLOSED if it ended otherwise.
+        """
+        request = run_service_pb2.TerminateRunRequest(run_id=run_id, reason=reason)
+        return (await self._transport.call(self._runs.TerminateRun, request)).changed
+
+    async def pause_run(self, run_id: str, reason: str = "") -> bool:
+        """Let nothing of a run begin until it is resumed; return whether that changed it.
+
+        Running work ends and its result counts. Raises RUN_CLOSED if the run has ended.
+        """
+        request = run_service_pb2.PauseRunRequest(run_id=run_id, reason=reason)
+        return (await self._transport.call(self._runs.PauseRun, request)).changed
+
+    async def resume_run(self, run_id: str, reason: str = "") -> bool:
+        """Let a paused run go on where it was; return whether that changed it.
+
+        Raises RUN_CLOSED if the run has ended.
+        """
+        request = run_service_pb2.ResumeRunRequest(run_id=run_id, reason=reason)
+        return (await self._transport.call(self._runs.ResumeRun, request)).changed
+
+    async def retry_run(self, run_id: str, reason: str = "") -> bool:
+        """Open a failed run again and retry what failed; return whether that changed it.
+
+        Raises RUN_CLOSED if it did not end failed, EFFECT_UNRESOLVED if what failed may have been
+        performed, and RUN_COMPENSATED if completed steps were compensated.
+        """
+        request = run_service_pb2.RetryRunRequest(run_id=run_id, reason=reason)
+        return (await self._transport.call(self._runs.RetryRun, request)).changed
+
+    async def list_dead_letters(
+        self, *, workflow: str = "", code: str = "", page_size: int = 0
+    ) -> AsyncGenerator[dead_letter_service_pb2.DeadLetter, None]:
+        """Yield dead letters, of the newest runs first; a filter left out matches all."""
+        request = dead_letter_service_pb2.ListDeadLettersRequest(
+            workflow=workflow, code=code, page_size=page_size
+        )
+        while True:
+            page = await self._transport.call(self._dead_letters.ListDeadLetters, request)
+            for letter in page.dead_letters:
+                yield letter
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
+
+    async def replay_dead_letters(
+        self, *, workflow: str = "", code: str = "", limit: int = 0, reason: str = ""
+    ) -> dead_letter_service_pb2.ReplayDeadLettersResponse:
+        """Have the dead letters that match now retried, at most `limit` of them, 0 for 1000.
+
+        `more` of the answer tells whether others match.
+        """
+        request = dead_letter_service_pb2.ReplayDeadLettersRequest(
+            workflow=workflow, code=code, limit=limit, reason=reason
+        )
+        return await self._transport.call(self._dead_letters.ReplayDeadLetters, request)
+
+    async def discard_dead_letter(self, run_id: str, reason: str = "") -> None:
+        """Give up a dead letter; its run stays failed. Raises DEAD_LETTER_NOT_FOUND."""
+        request = dead_letter_service_pb2.DiscardDeadLetterRequest(run_id=run_id, reason=reason)
+        await self._transport.call(self._dead_letters.DiscardDeadLetter, request)
 
     async def diagnose(self, max_findings: int = 0) -> system_service_pb2.DiagnoseResponse:
         """Ask what has stopped without an error; 0 takes at most 100 findings of each check."""

@@ -107,6 +107,17 @@ class Calls:
         request = hot.CancelRunRequest(items=items)
         return list((await self.hot.CancelRun(request, timeout=SECONDS)).results)
 
+    async def command(
+        self, command: hot.RunCommand.ValueType, *runs: UUID
+    ) -> list[hot.CommandRunResult]:
+        """Do to runs what people ask for."""
+        items = [
+            hot.CommandRunItem(org=self.org, run_id=str(run), command=command, reason="test")
+            for run in runs
+        ]
+        request = hot.CommandRunRequest(items=items)
+        return list((await self.hot.CommandRun(request, timeout=SECONDS)).results)
+
     async def fire(self, *timers: hot.TimerRef) -> list[hot.FireTimersResult]:
         """Deliver timers."""
         request = hot.FireTimersRequest(timers=timers)

@@ -14,8 +14,15 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     StepLease,
 )
 from perdure_machine.mailbox import SignalState
-from perdure_machine.replies import Granted
-from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, Reason
+from perdure_machine.replies import Closed, Granted, Reply
+from perdure_runtime.errors import (
+    FailedPrecondition,
+    FieldViolation,
+    InvalidArgument,
+    PerdureError,
+    Reason,
+    Unavailable,
+)
 from perdure_runtime.rpc.errors import to_status
 
 MAX_WORKER = 200
@@ -89,3 +96,18 @@ def _effect_message(granted: Granted) -> EffectGrant | None:
 def error_message(error: PerdureError) -> Status:
     """Return an item's error as it goes to the caller."""
     return to_status(error)
+
+
+def command_refusal(answer: Reply | PerdureError | None) -> PerdureError:
+    """Return why a person's command was not done; a run that was busy may be asked again."""
+    match answer:
+        case Closed(status):
+            return FailedPrecondition(
+                f"the run is {status} already",
+                reason=Reason.RUN_CLOSED,
+                metadata={"status": status},
+            )
+        case PerdureError():
+            return answer
+        case _:
+            return Unavailable("the run is busy", reason=Reason.RETRY)

@@ -17,6 +17,7 @@ from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.cancel_run import cancel_run
+from perdure_coordinator.handlers.command_run import command_run
 from perdure_coordinator.handlers.deliver_signals import deliver_signals
 from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
@@ -25,6 +26,7 @@ from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
 from perdure_coordinator.handlers.release_lease import release_lease
 from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
+from perdure_coordinator.handlers.replay_dead_letters import replay_dead_letters
 from perdure_coordinator.handlers.report_result import report_result
 from perdure_coordinator.handlers.signal import signal
 from perdure_coordinator.handlers.start_run import start_run
@@ -71,6 +73,12 @@ class Coordinator(CoordinatorServiceServicer):
     ) -> hot.CancelRunResponse:
         """See `handlers/cancel_run.py`."""
         return await cancel_run(self._committers, request)
+
+    async def CommandRun(
+        self, request: hot.CommandRunRequest, context: Context
+    ) -> hot.CommandRunResponse:
+        """See `handlers/command_run.py`."""
+        return await command_run(self._committers, request)
 
     async def AcquireLease(
         self, request: hot.AcquireLeaseRequest, context: Context
@@ -132,3 +140,9 @@ class Control(ControlServiceServicer):
     ) -> control.ListLanesResponse:
         """See `handlers/list_lanes.py`."""
         return await list_lanes(self._spare)
+
+    async def ReplayDeadLetters(
+        self, request: control.ReplayDeadLettersRequest, context: Context
+    ) -> control.ReplayDeadLettersResponse:
+        """See `handlers/replay_dead_letters.py`."""
+        return await replay_dead_letters(self._spare, request)

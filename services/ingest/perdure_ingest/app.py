@@ -7,6 +7,7 @@ import asyncio
 import asyncpg
 import grpc
 from perdure_contracts.v1 import (
+    dead_letter_service_pb2_grpc,
     run_service_pb2_grpc,
     system_service_pb2_grpc,
     workflow_service_pb2_grpc,
@@ -24,7 +25,12 @@ from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
 from perdure_ingest.identity import Identify, everybody_is
 from perdure_ingest.page_tokens import PageTokens
-from perdure_ingest.servicers import RunServicer, SystemServicer, WorkflowServicer
+from perdure_ingest.servicers import (
+    DeadLetterServicer,
+    RunServicer,
+    SystemServicer,
+    WorkflowServicer,
+)
 from perdure_ingest.watch.watcher import RunWatcher
 
 COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
@@ -88,6 +94,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     """Return what registers each public service."""
     runs = RunServicer(doors, identify)
     workflows = WorkflowServicer(doors, identify)
+    dead_letters = DeadLetterServicer(doors, identify)
     system = SystemServicer(doors, identify)
     return {
         "perdure.v1.RunService": lambda server: (
@@ -95,6 +102,11 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
         ),
         "perdure.v1.WorkflowService": lambda server: (
             workflow_service_pb2_grpc.add_WorkflowServiceServicer_to_server(workflows, server)
+        ),
+        "perdure.v1.DeadLetterService": lambda server: (
+            dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(
+                dead_letters, server
+            )
         ),
         "perdure.v1.SystemService": lambda server: (
             system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)

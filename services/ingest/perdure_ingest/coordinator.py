@@ -30,7 +30,9 @@ from perdure_runtime.rpc.errors import from_status
 START_RUN = declare("ingest.start_run")
 SIGNAL = declare("ingest.signal")
 CANCEL_RUN = declare("ingest.cancel_run")
+COMMAND_RUN = declare("ingest.command_run")
 PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
+REPLAY_DEAD_LETTERS = declare("ingest.replay_dead_letters")
 
 MAX_ITEMS = 256
 """Items of one internal call, as its contract says."""
@@ -68,16 +70,19 @@ class Coordinator(Component):
             self._send_signals, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
         )
         self._cancels = Batcher(self._send_cancels, MAX_ITEMS)
+        self._commands = Batcher(self._send_commands, MAX_ITEMS)
         super().__init__()
 
     async def on_start(self) -> None:
         """Take items."""
-        for part in (self._client, self._starts, self._signals, self._cancels):
+        parts = (self._client, self._starts, self._signals, self._cancels, self._commands)
+        for part in parts:
             await part.start()
 
     async def on_stop(self) -> None:
         """Wait for the answers of what was taken, then close the channel."""
-        for part in (self._cancels, self._signals, self._starts, self._client):
+        parts = (self._commands, self._cancels, self._signals, self._starts, self._client)
+        for part in parts:
             await part.stop()
 
     async def start_run(
@@ -98,6 +103,12 @@ class Coordinator(Component):
         """Cancel a run. Raises what the coordinator answered for it."""
         return await _submit(self._cancels, item)
 
+    async def command_run(
+        self, item: coordinator_service_pb2.CommandRunItem
+    ) -> coordinator_service_pb2.CommandRunResult:
+        """Do to a run what the item says. Raises what the coordinator answered for it."""
+        return await _submit(self._commands, item)
+
     async def publish_workflow(
         self, request: control_service_pb2.PublishWorkflowRequest
     ) -> control_service_pb2.PublishWorkflowResponse:
@@ -107,6 +118,17 @@ class Coordinator(Component):
             request,
             timeout=CALL_TIMEOUT,
             fail_point=PUBLISH_WORKFLOW,
+        )
+
+    async def replay_dead_letters(
+        self, request: control_service_pb2.ReplayDeadLettersRequest
+    ) -> control_service_pb2.ReplayDeadLettersResponse:
+        """Have dead letters retried; repeating it retries none twice."""
+        return await self._client.call(
+            self._control.ReplayDeadLetters,
+            request,
+            timeout=CALL_TIMEOUT,
+            fail_point=REPLAY_DEAD_LETTERS,
         )
 
     async def _send_starts(
@@ -126,6 +148,12 @@ class Coordinator(Component):
     ) -> Sequence[coordinator_service_pb2.CancelRunResult]:
         request = coordinator_service_pb2.CancelRunRequest(items=items)
         return (await self._send(self._runs.CancelRun, request, CANCEL_RUN)).results
+
+    async def _send_commands(
+        self, items: list[coordinator_service_pb2.CommandRunItem]
+    ) -> Sequence[coordinator_service_pb2.CommandRunResult]:
+        request = coordinator_service_pb2.CommandRunRequest(items=items)
+        return (await self._send(self._runs.CommandRun, request, COMMAND_RUN)).results
 
     async def _send(
         self,

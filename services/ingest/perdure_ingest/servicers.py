@@ -1,10 +1,13 @@
-"""The three public services; each method names its caller and delegates to its handler."""
+"""The public services; each method names its caller and delegates to its handler."""
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+from perdure_contracts.internal.v1.coordinator_service_pb2 import RunCommand
 from perdure_contracts.v1 import (
+    dead_letter_service_pb2,
+    dead_letter_service_pb2_grpc,
     run_service_pb2,
     run_service_pb2_grpc,
     system_service_pb2,
@@ -15,14 +18,17 @@ from perdure_contracts.v1 import (
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.cancel_run import cancel_run
+from perdure_ingest.handlers.command_run import Request, command_run
 from perdure_ingest.handlers.diagnose import diagnose
 from perdure_ingest.handlers.get_run import get_run
 from perdure_ingest.handlers.get_run_history import get_run_history
 from perdure_ingest.handlers.get_workflow import get_workflow
+from perdure_ingest.handlers.list_dead_letters import list_dead_letters
 from perdure_ingest.handlers.list_runs import list_runs
 from perdure_ingest.handlers.list_scopes import list_scopes
 from perdure_ingest.handlers.list_workflows import list_workflows
 from perdure_ingest.handlers.publish_workflow import publish_workflow
+from perdure_ingest.handlers.replay_dead_letters import replay_dead_letters
 from perdure_ingest.handlers.signal_run import signal_run
 from perdure_ingest.handlers.start_run import start_run
 from perdure_ingest.handlers.validate_workflow import validate_workflow
@@ -85,6 +91,39 @@ class RunServicer(run_service_pb2_grpc.RunServiceServicer):
         """Delegate."""
         return await cancel_run(self._doors, self._identify(context), request)
 
+    async def TerminateRun(
+        self, request: run_service_pb2.TerminateRunRequest, context: Context
+    ) -> run_service_pb2.TerminateRunResponse:
+        """Delegate."""
+        changed = await self._command(context, request, RunCommand.RUN_COMMAND_TERMINATE)
+        return run_service_pb2.TerminateRunResponse(changed=changed)
+
+    async def PauseRun(
+        self, request: run_service_pb2.PauseRunRequest, context: Context
+    ) -> run_service_pb2.PauseRunResponse:
+        """Delegate."""
+        changed = await self._command(context, request, RunCommand.RUN_COMMAND_PAUSE)
+        return run_service_pb2.PauseRunResponse(changed=changed)
+
+    async def ResumeRun(
+        self, request: run_service_pb2.ResumeRunRequest, context: Context
+    ) -> run_service_pb2.ResumeRunResponse:
+        """Delegate."""
+        changed = await self._command(context, request, RunCommand.RUN_COMMAND_RESUME)
+        return run_service_pb2.ResumeRunResponse(changed=changed)
+
+    async def RetryRun(
+        self, request: run_service_pb2.RetryRunRequest, context: Context
+    ) -> run_service_pb2.RetryRunResponse:
+        """Delegate."""
+        changed = await self._command(context, request, RunCommand.RUN_COMMAND_RETRY)
+        return run_service_pb2.RetryRunResponse(changed=changed)
+
+    async def _command(
+        self, context: Context, request: Request, command: RunCommand.ValueType
+    ) -> bool:
+        return await command_run(self._doors, self._identify(context), request, command)
+
 
 class WorkflowServicer(workflow_service_pb2_grpc.WorkflowServiceServicer):
     """`perdure.v1.WorkflowService`."""
@@ -116,6 +155,34 @@ class WorkflowServicer(workflow_service_pb2_grpc.WorkflowServiceServicer):
     ) -> workflow_service_pb2.ListWorkflowsResponse:
         """Delegate."""
         return await list_workflows(self._doors, self._identify(context), request)
+
+
+class DeadLetterServicer(dead_letter_service_pb2_grpc.DeadLetterServiceServicer):
+    """`perdure.v1.DeadLetterService`."""
+
+    def __init__(self, doors: Doors, identify: Identify) -> None:
+        self._doors = doors
+        self._identify = identify
+
+    async def ListDeadLetters(
+        self, request: dead_letter_service_pb2.ListDeadLettersRequest, context: Context
+    ) -> dead_letter_service_pb2.ListDeadLettersResponse:
+        """Delegate."""
+        return await list_dead_letters(self._doors, self._identify(context), request)
+
+    async def ReplayDeadLetters(
+        self, request: dead_letter_service_pb2.ReplayDeadLettersRequest, context: Context
+    ) -> dead_letter_service_pb2.ReplayDeadLettersResponse:
+        """Delegate."""
+        return await replay_dead_letters(self._doors, self._identify(context), request)
+
+    async def DiscardDeadLetter(
+        self, request: dead_letter_service_pb2.DiscardDeadLetterRequest, context: Context
+    ) -> dead_letter_service_pb2.DiscardDeadLetterResponse:
+        """Delegate."""
+        discard = RunCommand.RUN_COMMAND_DISCARD_DEAD_LETTER
+        await command_run(self._doors, self._identify(context), request, discard)
+        return dead_letter_service_pb2.DiscardDeadLetterResponse()
 
 
 class SystemServicer(system_service_pb2_grpc.SystemServiceServicer):

@@ -107,6 +107,21 @@ async def test_f056_a_cancel_of_a_bad_id_is_refused_alone(calls: Calls) -> None:
     assert good.changed
 
 
+async def test_commands_are_once_and_a_closed_or_strange_run_is_named(calls: Calls) -> None:
+    run = await calls.start()
+    for command in (hot.RUN_COMMAND_PAUSE, hot.RUN_COMMAND_RESUME, hot.RUN_COMMAND_TERMINATE):
+        first, missing = await calls.command(command, run, NOWHERE)
+        (again,) = await calls.command(command, run)
+        (foreign,) = await Calls(calls.channel, org="other").command(command, run)
+        assert (first.changed, again.changed) == (True, False)
+        assert "there is no run" in missing.error.message
+        assert "there is no run" in foreign.error.message
+    (closed,) = await calls.command(hot.RUN_COMMAND_PAUSE, run)
+    assert closed.error.message == "the run is cancelled already"
+    (unsaid,) = await calls.command(hot.RUN_COMMAND_UNSPECIFIED, run)
+    assert unsaid.HasField("error")
+
+
 async def test_cancelling_is_once_and_a_closed_or_strange_run_is_named(
     calls: Calls, rows: asyncpg.Connection
 ) -> None:

@@ -28,6 +28,8 @@ StartItem = coordinator_service_pb2.StartRunItem
 StartResult = coordinator_service_pb2.StartRunResult
 CancelItem = coordinator_service_pb2.CancelRunItem
 CancelResult = coordinator_service_pb2.CancelRunResult
+CommandItem = coordinator_service_pb2.CommandRunItem
+CommandResult = coordinator_service_pb2.CommandRunResult
 PublishRequest = control_service_pb2.PublishWorkflowRequest
 PublishResponse = control_service_pb2.PublishWorkflowResponse
 
@@ -40,6 +42,10 @@ async def _cancel(item: CancelItem) -> CancelResult:
     return CancelResult(changed=True)
 
 
+async def _command(item: CommandItem) -> CommandResult:
+    return CommandResult(changed=True)
+
+
 async def _publish(request: PublishRequest) -> PublishResponse:
     return PublishResponse(name="w", version=1, created=True, digest=bytes(32))
 
@@ -50,6 +56,7 @@ class ScriptedCoordinator:
 
     start: Callable[[StartItem], Awaitable[StartResult]] = _start
     cancel: Callable[[CancelItem], Awaitable[CancelResult]] = _cancel
+    command: Callable[[CommandItem], Awaitable[CommandResult]] = _command
     publish: Callable[[PublishRequest], Awaitable[PublishResponse]] = _publish
     batches: list[list[Any]] = field(default_factory=list)
     port: int = 0
@@ -73,6 +80,13 @@ class ScriptedCoordinator:
         results = [await self.cancel(item) for item in request.items]
         return coordinator_service_pb2.CancelRunResponse(results=results)
 
+    async def command_run(
+        self, request: coordinator_service_pb2.CommandRunRequest, context: Any
+    ) -> coordinator_service_pb2.CommandRunResponse:
+        self.batches.append(list(request.items))
+        results = [await self.command(item) for item in request.items]
+        return coordinator_service_pb2.CommandRunResponse(results=results)
+
     async def publish_workflow(self, request: PublishRequest, context: Any) -> PublishResponse:
         self.batches.append([request])
         return await self.publish(request)
@@ -82,6 +96,7 @@ class ScriptedCoordinator:
         runs = {
             "StartRun": _handler(self.start_run, coordinator_service_pb2.StartRunRequest),
             "CancelRun": _handler(self.cancel_run, coordinator_service_pb2.CancelRunRequest),
+            "CommandRun": _handler(self.command_run, coordinator_service_pb2.CommandRunRequest),
         }
         control = {"PublishWorkflow": _handler(self.publish_workflow, PublishRequest)}
         server.add_generic_rpc_handlers(

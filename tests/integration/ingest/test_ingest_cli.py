@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from perdure_contracts.internal.v1.coordinator_service_pb2 import StartRunResult
+from perdure_contracts.internal.v1.coordinator_service_pb2 import CommandRunResult, StartRunResult
 
 BIG = b'{"id": 1970670598291982290, "n": 18446744073709551616, "u": "\\u0000", "z": 1, "a": 2}'
 
@@ -183,6 +183,27 @@ async def test_the_command_prints_the_value_or_that_there_is_none(
     await rows.step(run_id, 2, output=BIG)
     there = await perdure("run", "wait", str(run_id), "--until", "receipt")
     assert (there.status, there.out) == (0, BIG.decode() + "\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "done", "as_before"),
+    [
+        ("pause", "paused", "was paused already"),
+        ("resume", "resumed", "was not paused"),
+        ("terminate", "terminated", "had been cancelled before"),
+    ],
+)
+async def test_a_command_says_whether_it_changed_anything(
+    perdure: Command, coordinator: Any, name: str, done: str, as_before: str
+) -> None:
+    first = await perdure("run", name, str(uuid.uuid4()), "--reason", "enough")
+    assert (first.status, first.out) == (0, f"{done}\n")
+
+    async def command(item: Any) -> CommandRunResult:
+        return CommandRunResult(changed=False)
+
+    coordinator.command = command
+    assert (await perdure("run", name, str(uuid.uuid4()))).out == f"{as_before}\n"
 
 
 async def test_cancel_says_whether_it_changed_anything(perdure: Command, coordinator: Any) -> None:

@@ -14,7 +14,12 @@ import pytest
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from perdure import Client, PerdureApiError
 from perdure_contracts.internal.v1.control_service_pb2 import PublishWorkflowResponse
-from perdure_contracts.internal.v1.coordinator_service_pb2 import CancelRunResult, StartRunResult
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    CancelRunResult,
+    CommandRunResult,
+    RunCommand,
+    StartRunResult,
+)
 from perdure_contracts.v1.run_service_pb2 import StartRunRequest, StartRunResponse
 from perdure_runtime import fail_points
 from perdure_runtime.errors import (
@@ -160,6 +165,27 @@ async def test_a_cancel_is_passed_on_and_a_closed_run_refuses_it(
     coordinator.cancel = cancel
     with pytest.raises(PerdureApiError) as caught:
         await client.cancel_run(run_id)
+    assert (caught.value.code, caught.value.reason) == ("FAILED_PRECONDITION", "RUN_CLOSED")
+
+
+@pytest.mark.parametrize("name", ["terminate", "pause", "resume"])
+async def test_a_command_is_passed_on_and_a_closed_run_refuses_it(
+    client: Client, coordinator: Any, name: str
+) -> None:
+    run_id = str(uuid.uuid4())
+    ask = getattr(client, f"{name}_run")
+    assert await ask(run_id, "enough")
+    (item,) = coordinator.items
+    assert (item.org, item.run_id, item.reason) == ("default", run_id, "enough")
+    assert RunCommand.Name(item.command) == f"RUN_COMMAND_{name.upper()}"
+
+    async def command(item: Any) -> CommandRunResult:
+        closed = FailedPrecondition("ended", reason=Reason.RUN_CLOSED)
+        return CommandRunResult(error=refused(closed))
+
+    coordinator.command = command
+    with pytest.raises(PerdureApiError) as caught:
+        await ask(run_id)
     assert (caught.value.code, caught.value.reason) == ("FAILED_PRECONDITION", "RUN_CLOSED")
 
 

@@ -161,7 +161,8 @@ SABOTAGE = [
     pytest.param(
         queued,
         "WITH gone AS (DELETE FROM outbox WHERE run_id = $1)"
-        " UPDATE steps SET status = 'parked' WHERE run_id = $1",
+        " UPDATE steps SET status = 'parked', parked_on = 'pause', parked_generation = 1,"
+        " parked_from = 'queued' WHERE run_id = $1",
         (1, "parked", "parked for a cause that does not stand"),
         id="parked-without-cause",
     ),

@@ -129,6 +129,12 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def CancelRun(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def CommandRun(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def ReplayDeadLetters(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     async def FireTimers(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 

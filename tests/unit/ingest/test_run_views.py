@@ -37,6 +37,7 @@ def run_row(status: str = "running") -> RunRow:
         begun_at=NOW,
         revision=2**40,
         traceparent=None,
+        paused=True,
         input=b"18446744073709551616",
     )
 
@@ -62,6 +63,7 @@ def step_row(status: str = "queued") -> StepRow:
         ended_at=None,
         due_at=NOW,
         deadline_at=NOW,
+        parked_on="pause",
     )
 
 
@@ -84,6 +86,7 @@ def test_a_run_is_shown_with_what_people_count() -> None:
     run = whole_run(snapshot, with_payloads=True)
     assert (run.run_id, run.revision, run.priority) == (str(RUN_ID), 2**40, -5)
     assert run.input == b"18446744073709551616"
+    assert (run.paused, run.steps[0].parked_on) == (True, "pause")
     assert dict(run.tags) == {"a": "\u00e9"}
     assert run.created_at.ToMicroseconds() % 1_000_000 == 123456
     step = run.steps[0]

@@ -63,7 +63,7 @@ def running(*steps: Step) -> Run:
             step(status=run_pb2.STEP_STATUS_WAITING, due_at=at(-120)),
             "`send` waits since 2026-05-31 11:58:00Z, which has passed: run `perdure doctor`",
         ),
-        (step(status=run_pb2.STEP_STATUS_PARKED), "`send` is parked"),
+        (step(status=run_pb2.STEP_STATUS_PARKED, parked_on="pause"), "`send` is parked on pause"),
         (
             step(status=run_pb2.STEP_STATUS_WAITING, kind="run"),
             "`send` waits for its run to start",
@@ -73,8 +73,12 @@ def running(*steps: Step) -> Run:
             "`send` waits for run c",
         ),
         (
-            step(status=run_pb2.STEP_STATUS_PARKED, deadline_at=at(60)),
-            "`send` is parked, but not after 2026-05-31 12:01:00Z",
+            step(
+                status=run_pb2.STEP_STATUS_PARKED,
+                parked_on="review",
+                deadline_at=at(60),
+            ),
+            "`send` is parked on review, but not after 2026-05-31 12:01:00Z",
         ),
     ],
 )
@@ -136,6 +140,13 @@ def test_a_run_is_shown_with_its_parent_and_its_children() -> None:
     )  # fmt: skip
     lines = [click.unstyle(line).split() for line in child_lines(run, [child])]
     assert lines[1] == ["c", "call", "w", "v2", "failed", "BOOM"]
+
+
+def test_a_paused_run_is_shown_paused_with_the_way_out() -> None:
+    run = running(step(status=run_pb2.STEP_STATUS_PARKED, parked_on="pause"))
+    run.paused = True
+    assert "perdure run resume r" in standing(run, NOW)
+    assert "paused" in timeline(run, NOW)[0]
 
 
 def test_many_unfinished_steps_are_counted() -> None:

@@ -10,10 +10,13 @@ from collections.abc import Mapping
 
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.children import tell_of_child
+from perdure_machine.decide.dead_letters import discard
 from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.decide.emitting import end_emission
-from perdure_machine.decide.ending import cancel_run, expire_run
+from perdure_machine.decide.ending import cancel_run, expire_run, terminate_run
 from perdure_machine.decide.leasing import acquire, expire, release
+from perdure_machine.decide.parking import park_changed, pause_run, resume_run
+from perdure_machine.decide.reopening import retry_run
 from perdure_machine.decide.reporting import report
 from perdure_machine.decide.signals import deliver, send
 from perdure_machine.decide.start import check_start, decide_start
@@ -23,15 +26,20 @@ from perdure_machine.events import (
     Acquire,
     CancelRun,
     DeliverSignals,
+    DiscardDeadLetter,
     Emitted,
     Event,
     ExpireLease,
     ExpireRun,
     FireTimer,
+    PauseRun,
     Release,
     Report,
+    ResumeRun,
+    RetryRun,
     SendSignal,
     TellOfChild,
+    TerminateRun,
 )
 from perdure_machine.lanes import Lane
 from perdure_machine.replies import Reply
@@ -45,6 +53,7 @@ def decide(definition: Definition, lanes: Mapping[str, Lane], view: View, event:
     draft = Draft(definition, lanes, view)
     reply = _reply(draft, event)
     advance(draft)
+    park_changed(draft)
     return draft.decision(reply)
 
 
@@ -70,5 +79,15 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return end_emission(draft, event)
         case CancelRun():
             return cancel_run(draft, event)
+        case TerminateRun():
+            return terminate_run(draft, event)
+        case PauseRun():
+            return pause_run(draft, event)
+        case ResumeRun():
+            return resume_run(draft, event)
+        case RetryRun():
+            return retry_run(draft, event)
+        case DiscardDeadLetter():
+            return discard(draft, event)
         case ExpireRun():
             return expire_run(draft)

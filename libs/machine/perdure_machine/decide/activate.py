@@ -51,7 +51,7 @@ from perdure_machine.expressions import (
 )
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.payload import object_bytes
-from perdure_machine.places import Place
+from perdure_machine.places import At, Place
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.view import NodeError, RunState, StepState
 
@@ -63,7 +63,8 @@ _NOTHING = b"null"
 
 def activate(draft: Draft, node: Node, place: Place) -> StepState:
     """Begin a node whose needs allow it."""
-    if draft.run.next_step > draft.definition.limits.steps:
+    is_new = draft.earlier(At(*place, node.id)) is None
+    if is_new and draft.run.next_step > draft.definition.limits.steps:
         return _refuse_step(draft, node, place)
     try:
         scope = node_scope(draft, node, place, expressions_of(node))
@@ -165,7 +166,8 @@ def _dispatch(draft: Draft, node: Node, place: Place, payload: bytes) -> StepSta
         input=payload,
         traceparent=run.traceparent,
     )
-    offer = draft.take_offer(Queue(node.lane, owner))
+    # A step that was tried before may have a call on record, which only its acquisition looks up.
+    offer = draft.take_offer(Queue(node.lane, owner)) if step.fence == 0 else None
     if offer is not None:
         draft.chained = hand_out(draft, step, offer.lease_id, offer.worker)
         return draft.chained.step

@@ -5,11 +5,12 @@ from __future__ import annotations
 from perdure_machine.decide.activate import activate, fail_at_once
 from perdure_machine.decide.blocks import end_scope_if_over, is_block
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE, complete_run, fail_run
+from perdure_machine.decide.ending import complete_run, fail_run
 from perdure_machine.decide.joining import SKIPPED_BECAUSE, turn_of
 from perdure_machine.decide.joins import Turn
 from perdure_machine.decide.later import Left, go_on_later
 from perdure_machine.decide.liveness import is_live
+from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE
 from perdure_machine.decide.racing import lose_rest, lost_because
 from perdure_machine.decide.stopping import NEED_FAILED, RUN_STOPS, cancel, skip, stop
 from perdure_machine.decide.widening import widened
@@ -28,10 +29,16 @@ _DECIDED = (Turn.RUN, Turn.SKIP)
 
 
 def advance(draft: Draft) -> None:
-    """Decide on each candidate, and on what follows from nodes that end at once, in order."""
+    """Decide on each candidate, and on what follows from nodes that end at once, in order.
+
+    In a pause the candidates are left for an event that is held until the run is resumed.
+    """
     first = tuple(draft.candidates)
     begun = 0
     while draft.running and (draft.touched or draft.candidates):
+        if draft.paused and not draft.touched:
+            go_on_later(draft, draft.candidates)
+            break
         if begun == MAX_INLINE_NODES and not draft.touched:
             go_on_later(draft, draft.candidates)
             draft.candidates.clear()
@@ -48,10 +55,10 @@ def go_on(draft: Draft, left: Left) -> None:
     """Decide on what an earlier event left for later. Raises `ViewTooNarrow`."""
     nodes = left.nodes
     draft.lost |= left.lost
-    draft.require_scopes(at.place for at in nodes[:MAX_ENDED_AT_ONCE])
-    draft.candidates.extend(nodes[:MAX_ENDED_AT_ONCE])
-    if len(nodes) > MAX_ENDED_AT_ONCE:
-        go_on_later(draft, nodes[MAX_ENDED_AT_ONCE:])
+    draft.require_scopes(at.place for at in nodes[:MAX_MOVED_AT_ONCE])
+    draft.candidates.extend(nodes[:MAX_MOVED_AT_ONCE])
+    if len(nodes) > MAX_MOVED_AT_ONCE:
+        go_on_later(draft, nodes[MAX_MOVED_AT_ONCE:])
 
 
 def _next(draft: Draft) -> bool:
@@ -70,7 +77,7 @@ def _next(draft: Draft) -> bool:
 def _end_if_all_ended(draft: Draft, place: Place) -> None:
     if place != TOP:
         end_scope_if_over(draft, place)
-    elif draft.run.ended_nodes == len(draft.definition.top.nodes):
+    elif draft.run.ended_nodes == len(draft.definition.top.nodes) and not draft.paused:
         _end(draft)
 
 

@@ -17,7 +17,7 @@ from perdure_machine.definition.model import BLOCKS, Block, ForEach, Node, Repea
 from perdure_machine.expressions import ExpressionFailed, Scope, evaluate_bool, render
 from perdure_machine.expressions.reads import OUTPUT
 from perdure_machine.node_error import ErrorClass, expression_error
-from perdure_machine.places import Place, container_of, is_source
+from perdure_machine.places import At, Place, container_of, is_source
 from perdure_machine.states import BlockEnd, ScopeStatus, StepStatus, TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import BlockState, NodeError, ScopeState, StepState
@@ -28,21 +28,28 @@ _Opening = Fan | FirstPass | None
 def begin_block(draft: Draft, node: Node, place: Place, kind: Block, values: Scope) -> StepState:
     """Begin a node that holds a sub-graph. Raises `ExpressionFailed`."""
     opening = _opening(draft, kind, values)
+    again = draft.earlier(At(*place, node.id)) is not None
+    generation = _new_generation(draft) if again else place.generation
     step = new_step(draft, node, place, StepStatus.WAITING)
     if isinstance(opening, Fan) and opening.is_kept:
         step = replace(step, input=opening.source)
     draft.put_step(PutStep(step))
-    _open(draft, step, place.generation, opening)
+    _open(draft, step, generation, opening)
     return step
 
 
 def retry_block(draft: Draft, step: StepState, kind: Block, values: Scope) -> None:
     """Begin the whole again, in scopes of a new generation. Raises `ExpressionFailed`."""
     opening = _opening(draft, kind, values)
-    generation = draft.run.scope_generation + 1
-    draft.run = replace(draft.run, scope_generation=generation)
+    generation = _new_generation(draft)
     again = draft.put_step(PutStep(moved(step, Move.RESTART)))
     _open(draft, again, generation, opening)
+
+
+def _new_generation(draft: Draft) -> int:
+    generation = draft.run.scope_generation + 1
+    draft.run = replace(draft.run, scope_generation=generation)
+    return generation
 
 
 def time_out_block(draft: Draft, step: StepState) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 
 from perdure_machine.actions import (
     Action,
+    DropDeadLetter,
     DropStepTimers,
     DropTimer,
     Instant,
+    LetTimersGo,
     PutBlock,
     PutChild,
     PutEffect,
@@ -64,8 +66,9 @@ class Draft:
     """Collects the actions of one event. Lives for one call of `decide` and is never shared.
 
     `candidates` are the nodes to decide on next, because something that they need has ended;
-    `touched` the scopes in which a node ended, so that they may have ended themselves; `lost` are
-    nodes that are cancelled because the join that each names was decided without them.
+    `touched` the scopes in which a node ended, so that they may have ended themselves; `changed`
+    the steps that it wrote, in order; `lost` are nodes that are cancelled because the join that
+    each names was decided without them.
     """
 
     def __init__(self, definition: Definition, lanes: Mapping[str, Lane], view: View) -> None:
@@ -85,11 +88,12 @@ class Draft:
         self.chained: Granted | None = None
         self.candidates: deque[At] = deque()
         self.touched: dict[Place, None] = {}
+        self.changed: dict[int, None] = {}
         self.lost: dict[At, str] = {}
         self._offer: Offer | None = None
         self._by_node = {step.at: step.step for step in view.steps.values()}
         self._known_places = set(view.known_places)
-        self._ended = False
+        self._ended = self._reopened = False
         self._limits: Mapping[RunLimit, float] = {}
         self._start: Instant | None = None
         self._leaves_children = False
@@ -99,6 +103,11 @@ class Draft:
     def running(self) -> bool:
         """Whether the run still goes on."""
         return self.run.status is RunStatus.RUNNING
+
+    @property
+    def paused(self) -> bool:
+        """Whether nothing of the run may begin until somebody resumes it."""
+        return self.running and self.run.paused
 
     def stops(self, at: At) -> bool:
         """Tell whether the node is stopped: its scope fails, and it does not descend from what did.
@@ -136,7 +145,14 @@ class Draft:
         """
         self.require({at})
         number = self._by_node.get(at)
-        return self.steps[number] if number is not None else None
+        step = self.steps[number] if number is not None else None
+        return None if step is None or step.undecided else step
+
+    def earlier(self, at: At) -> StepState | None:
+        """Return the step of a node that a retry has decided again; known once it was asked for."""
+        number = self._by_node.get(at)
+        step = self.steps[number] if number is not None else None
+        return step if step is not None and step.undecided else None
 
     def require(self, states: Iterable[At], outputs: Iterable[At] = ()) -> None:
         """See that the view tells of these nodes' steps, and of the outputs of some of them.
@@ -223,6 +239,7 @@ class Draft:
             self.actions.append(DropStepTimers(action.step.step))
         self.steps[action.step.step] = action.step
         self._by_node[action.step.at] = action.step.step
+        self.changed[action.step.step] = None
         self.actions.append(action)
         return action.step
 
@@ -262,7 +279,7 @@ class Draft:
         return self._put_ranked(action)
 
     def _put_ranked(self, action: PutStep) -> StepState:
-        rank = self.run.ended_steps
+        rank = self.run.ended_steps + self.run.recounted
         return self.put_step(replace(action, step=replace(action.step, ended_rank=rank)))
 
     def _leaves_child(self, step: StepState) -> bool:
@@ -337,10 +354,51 @@ class Draft:
         self._start = start
 
     def end_run(self, run: RunState) -> None:
-        """Put the run into a final state."""
-        self.run = replace(run, generation=run.generation + 1)
+        """Put the run into a final state; what a pause held back is delivered, and void."""
+        if run.paused:
+            self.actions.append(LetTimersGo(None))
+        self.run = replace(run, generation=run.generation + 1, paused=False)
         self._ended = True
         self._leaves_children |= run.open_children > 0
+
+    def reopen_run(self) -> None:
+        """Have a failed run go on."""
+        self.run = replace(
+            self.run, status=RunStatus.RUNNING, error=None, generation=self.run.generation + 1
+        )
+        self._reopened = True
+        self.drop_dead_letter()
+
+    def drop_dead_letter(self) -> None:
+        """Have the run be a dead letter no more."""
+        if self.run.dead_lettered:
+            self.run = replace(self.run, dead_lettered=False)
+            self.actions.append(DropDeadLetter())
+
+    def reopen_step(self, step: StepState) -> None:
+        """Have the node of an ended step of the top scope decided again."""
+        if step.ended_rank is not None:
+            ended, again = self.run.ended_nodes - 1, self.run.recounted + 1
+            self.run = replace(self.run, ended_nodes=ended, recounted=again)
+        # The key of a child run counts failures: a retry gets another child.
+        starts_another = isinstance(self.node(step).kind, ChildRun)
+        marked = replace(
+            step,
+            undecided=True,
+            failures=step.failures + 1 if starts_another else 0,
+            losses=0,
+            output=None,
+            error=None,
+            taken=None,
+            ended_rank=None,
+            stopping=False,
+        )
+        self.put_step(PutStep(marked))
+
+    def count_late(self, step: StepState) -> None:
+        """Count a step that completed after its run had ended, now that the run goes on."""
+        self.run = replace(self.run, ended_nodes=self.run.ended_nodes + 1)
+        self._put_ranked(PutStep(step))
 
     def decision(self, reply: Reply) -> Decision:
         """Finish: a decision that changes anything raises the run's revision (R1)."""
@@ -348,7 +406,8 @@ class Draft:
             self.actions.append(SetTimer(TimerKind.LEAVE_CHILDREN, None, 0.0))
         if self.actions:
             self.run = replace(self.run, revision=self.run.revision + 1)
-            self.actions.append(PutRun(self.run, self._ended, self._limits, self._start))
+            put = PutRun(self.run, self._ended, self._limits, self._start, self._reopened)
+            self.actions.append(put)
         return Decision(self._result(), tuple(self.actions), reply)
 
     def _result(self) -> View:
@@ -360,6 +419,7 @@ class Draft:
             effects=self.effects,
             timers=self.timers,
             unfinished=None,
+            reopening=None,
             scopes=self.scopes,
             blocks=self.blocks,
             known_places=frozenset(self._known_places),

@@ -6,19 +6,23 @@ from dataclasses import replace
 
 from perdure_machine.actions import DropRunTimers, SetTimer
 from perdure_machine.decide.child_messages import tell_parent
+from perdure_machine.decide.dead_letters import put_dead_letter
 from perdure_machine.decide.draft import Draft
+from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE, steps_in
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
-from perdure_machine.events import CancelRun
+from perdure_machine.events import CancelRun, TerminateRun
 from perdure_machine.expressions import ExpressionFailed, render
 from perdure_machine.node_error import DEADLINE, ErrorClass, expression_error
 from perdure_machine.places import TOP
 from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
-from perdure_machine.states import RunLimit, RunStatus, TimerKind
-from perdure_machine.view import NodeError, RunState, ViewTooNarrow, Wanted
+from perdure_machine.states import RunLimit, RunStatus, StepStatus, TimerKind
+from perdure_machine.view import NodeError, RunState
 
-MAX_ENDED_AT_ONCE = 500
-"""Steps of a closed run that one internal event ends (design section 12)."""
+_TO_END = frozenset(
+    {StepStatus.QUEUED, StepStatus.BACKING_OFF, StepStatus.WAITING, StepStatus.PARKED}
+)
+"""What an internal event ends in a closed run; what runs ends by its report or its lease."""
 
 _TOO_LATE = {
     RunLimit.DEADLINE: (DEADLINE, "the run did not end within its deadline"),
@@ -54,6 +58,7 @@ def finish_run(draft: Draft, node: str, output: bytes) -> None:
 
 def fail_run(draft: Draft, error: NodeError) -> None:
     """Close a run because a node of it failed and nothing caught it."""
+    put_dead_letter(draft, error)
     _close(draft, replace(draft.run, status=RunStatus.FAILED, error=error))
     draft.record("run_failed", node=error.node, code=error.code, message=error.message)
 
@@ -69,10 +74,21 @@ def cancel_run(draft: Draft, event: CancelRun) -> Reply:
     return Cancelled(changed=True)
 
 
+def terminate_run(draft: Draft, event: TerminateRun) -> Reply:
+    """Close a run at once, without compensation; twice is once."""
+    if draft.run.status is RunStatus.CANCELLED:
+        return Cancelled(changed=False)
+    if not draft.running:
+        return Closed(draft.run.status)
+    _close(draft, replace(draft.run, status=RunStatus.CANCELLED, error=None))
+    draft.record("run_terminated", reason=event.reason)
+    return Cancelled(changed=True)
+
+
 def expire_run(draft: Draft) -> Reply:
-    """Close a run that passed its deadline or its age limit, by the database clock."""
+    """Close a run that passed its deadline or its age limit; a paused one when it was resumed."""
     passed = next((limit for limit in RunLimit if limit in draft.view.passed), None)
-    if not draft.running or passed is None:
+    if not draft.running or draft.paused or passed is None:
         return Stale()
     code, message = _TOO_LATE[passed]
     error = NodeError(ErrorClass.PERMANENT, code, message)
@@ -83,13 +99,11 @@ def expire_run(draft: Draft) -> Reply:
 
 def end_steps(draft: Draft) -> None:
     """End the next steps of a closed run; running ones end by their report or their lease."""
-    unfinished = draft.view.unfinished
-    if unfinished is None:
-        raise ViewTooNarrow(Wanted(unfinished=True))
-    for number in unfinished[:MAX_ENDED_AT_ONCE]:
+    found = steps_in(draft, _TO_END)
+    for number in found[:MAX_MOVED_AT_ONCE]:
         drop_ways_forward(draft, draft.steps[number])
         end_cancelled(draft, draft.steps[number])
-    if len(unfinished) > MAX_ENDED_AT_ONCE:
+    if len(found) > MAX_MOVED_AT_ONCE:
         _end_steps_later(draft)
 
 

@@ -64,6 +64,17 @@ def fail_forgotten(draft: Draft, step: StepState) -> None:
     end_failed(draft, step, error)
 
 
+def fail_unrepeatable(draft: Draft, step: StepState) -> None:
+    """Fail the node of a queued step whose call another try of what it stands in has made."""
+    error = NodeError(
+        ErrorClass.PERMANENT,
+        OUTCOME_UNKNOWN,
+        "its call was performed before, or nobody knows, and its provider would not recognise it",
+        node=step.node,
+    )
+    end_failed(draft, step, error)
+
+
 def matching_rule(rules: Sequence[RetryRule], error: NodeError) -> RetryRule | None:
     """Return the first rule for the error; a rule without `on` takes what is worth retrying."""
     for rule in rules:

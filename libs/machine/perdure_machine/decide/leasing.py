@@ -17,7 +17,8 @@ from perdure_machine.decide.effects import (
     may_repeat,
     settle_effect,
 )
-from perdure_machine.decide.failing import fail_forgotten, fail_try
+from perdure_machine.decide.failing import fail_forgotten, fail_try, fail_unrepeatable
+from perdure_machine.decide.parking import PAUSE, park
 from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.definition.model import Task
 from perdure_machine.events import Acquire, ExpireLease, Release
@@ -43,9 +44,15 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
         return repeated_grant(draft, step) or Gone()
     if step.status is not StepStatus.QUEUED or not draft.running:
         return Gone()
+    if draft.paused:
+        park(draft, step, PAUSE, draft.run.pauses)
+        return Gone()
     if event.lease_id in _lost_leases(draft, step):
         return Gone()
     draft.actions.append(Dequeue(step.step))
+    if not may_repeat(draft, step):
+        fail_unrepeatable(draft, step)
+        return Gone()
     if is_forgotten(draft, step):
         give_to_review(draft, step)
         fail_forgotten(draft, step)

@@ -9,7 +9,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.liveness import is_live
 from perdure_machine.decide.mail import close_wait
 from perdure_machine.definition.model import Node, Signal
-from perdure_machine.places import Place
+from perdure_machine.places import At, Place
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import StepState
@@ -22,8 +22,21 @@ NEED_FAILED = "something it needs failed or was cancelled"
 
 
 def new_step(draft: Draft, node: Node, place: Place, status: StepStatus) -> StepState:
-    """Return the first state of a node's step, not yet written."""
-    return StepState(draft.new_step_number(), node.id, node.kind.name, status, *place)
+    """Return the first state of a node's step, not yet written.
+
+    One that a retry has decided again has its number, and the fences that it used up.
+    """
+    earlier = draft.earlier(At(*place, node.id))
+    if earlier is None:
+        return StepState(draft.new_step_number(), node.id, node.kind.name, status, *place)
+    used = StepState(earlier.step, node.id, node.kind.name, status, *place)
+    return replace(
+        used,
+        fence=earlier.fence,
+        lease_id=earlier.lease_id,
+        worker=earlier.worker,
+        failures=earlier.failures,
+    )
 
 
 def skip(draft: Draft, node: Node, place: Place, why: str) -> StepState:
@@ -62,9 +75,13 @@ def drop_ways_forward(draft: Draft, step: StepState) -> None:
         close_wait(draft, step.step)
 
 
+def _cancelled(step: StepState) -> StepState:
+    return replace(moved(step, Move.CANCEL), parked=None)
+
+
 def end_stopped(draft: Draft, step: StepState, *, expired: ExpectedExpiry | None = None) -> None:
     """End a step as cancelled, because the whole that it stands in stops."""
-    action = PutStep(moved(step, Move.CANCEL), ended=True, expired=expired)
+    action = PutStep(_cancelled(step), ended=True, expired=expired)
     draft.record("step_cancelled", draft.end_stopped(action), why=STOPPED)
 
 
@@ -76,7 +93,7 @@ def end_cancelled(
     why: str = TOLD_TO_STOP,
 ) -> None:
     """End a step as cancelled, because its run is closed or it or something around it stops."""
-    action = PutStep(moved(step, Move.CANCEL), ended=True, expired=expired)
+    action = PutStep(_cancelled(step), ended=True, expired=expired)
     if not draft.running:
         draft.record("step_cancelled", draft.put_step(action), why=RUN_CLOSED)
     elif not is_live(draft, step.place):

@@ -27,6 +27,8 @@ from perdure_machine.decide.fanning import make_more
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.later import left_for_later
 from perdure_machine.decide.leasing import enqueue
+from perdure_machine.decide.parking import hold, park_steps, unpark_steps
+from perdure_machine.decide.reopening import reopen_steps, replay
 from perdure_machine.decide.repeating import begin_pass
 from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.uncaught import end_failed
@@ -41,6 +43,19 @@ from perdure_machine.transitions import Move, moved
 from perdure_machine.view import StepState, TimerState
 
 _NOTHING = b"null"
+_NEVER_HELD = frozenset(
+    {
+        TimerKind.PARK,
+        TimerKind.UNPARK,
+        TimerKind.FAN_OUT,
+        TimerKind.STOP_INSIDE,
+        TimerKind.END_STEPS,
+        TimerKind.CHILD_ENDED,
+        TimerKind.LEAVE_CHILDREN,
+        TimerKind.CANCEL_RUN,
+    }
+)
+"""What parks, makes rows, ends or tells of an end: nothing begins by it."""
 
 
 def fire(draft: Draft, event: FireTimer) -> Reply:
@@ -50,13 +65,16 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
         return Stale()
     if timer.remaining > 0:
         return Early(timer.remaining)
+    if draft.paused and timer.kind not in _NEVER_HELD:
+        hold(draft, timer)
+        return Applied()
     if timer.kind is TimerKind.START_CHILD:
         return request_start(draft, timer)
     if timer.kind is TimerKind.EMIT:
         return emission(timer)
     draft.drop_timer(timer.timer_id)
-    if timer.kind in _MESSAGES:
-        _MESSAGES[timer.kind](draft, timer)
+    if timer.kind in _WHENEVER:
+        _WHENEVER[timer.kind](draft, timer)
     elif timer.step is None:
         _fire_of_run(draft, timer)
     elif timer.kind is TimerKind.RETRY:
@@ -76,21 +94,28 @@ def _fire_of_run(draft: Draft, timer: TimerState) -> None:
         end_steps(draft)
     elif timer.kind is TimerKind.ADVANCE and draft.running:
         go_on(draft, left_for_later(timer.details))
+    elif timer.kind is TimerKind.REOPEN:
+        reopen_steps(draft, timer)
+    elif timer.kind is TimerKind.REPLAY:
+        replay(draft, timer)
 
 
 def _cancel(draft: Draft, timer: TimerState) -> None:
     cancel_run(draft, CancelRun(read_reason(timer.details)))
 
 
-_MESSAGES = MappingProxyType(
+_WHENEVER = MappingProxyType(
     {
         TimerKind.BEGIN: begin_now,
+        TimerKind.PARK: park_steps,
+        TimerKind.UNPARK: unpark_steps,
         TimerKind.CHILD_ENDED: child_ended,
         TimerKind.LEAVE_CHILDREN: leave_children,
         TimerKind.CANCEL_RUN: _cancel,
     }
 )
-"""Events from elsewhere; what is true when they come counts, not the run's generation."""
+"""Events from elsewhere, where what is true when they come counts, not the run's generation; and
+pauses, which have one of their own."""
 
 
 def _fire_of_waiting(draft: Draft, timer: TimerState) -> None:

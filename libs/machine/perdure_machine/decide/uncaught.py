@@ -35,7 +35,8 @@ def end_failed(
 
 
 def _moved(draft: Draft, step: StepState, move: Move) -> StepState:
-    if step.step in draft.steps:
+    known = draft.steps.get(step.step)
+    if known is not None and not known.undecided:
         return moved(step, move)
     return replace(step, status=TABLE[move].target)
 

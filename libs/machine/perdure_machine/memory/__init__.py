@@ -12,11 +12,12 @@ One suite, tests/conformance, holds both engines to the same behaviour.
 
 from perdure_machine.memory.engine import MemoryEngine, StartAnswer
 from perdure_machine.memory.lanes import DEFAULT_LANES
-from perdure_machine.memory.lists import DueTimer, ExpiredLease, QueuedStep, Stuck
+from perdure_machine.memory.lists import DeadLetter, DueTimer, ExpiredLease, QueuedStep, Stuck
 from perdure_machine.memory.post import Undelivered
 
 __all__ = [
     "DEFAULT_LANES",
+    "DeadLetter",
     "DueTimer",
     "ExpiredLease",
     "MemoryEngine",

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
 
-from perdure_machine.actions import Action, Instant, RecordHistory
+from perdure_machine.actions import Action, Instant, RecordHistory, SetTimer
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
 from perdure_machine.decide.start import new_run
@@ -33,10 +33,12 @@ from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import (
+    DeadLetter,
     DueTimer,
     ExpiredLease,
     QueuedStep,
     Stuck,
+    dead_letters,
     due_timers,
     expired_leases,
     queued_steps,
@@ -58,7 +60,7 @@ from perdure_machine.replies import (
     Signalled,
     Stale,
 )
-from perdure_machine.states import RunStatus, StepStatus
+from perdure_machine.states import RunStatus, StepStatus, TimerKind
 from perdure_machine.view import (
     AttemptState,
     ChildState,
@@ -300,12 +302,31 @@ class MemoryEngine:
         """Return the leases to take away now."""
         return expired_leases(self._runs.values(), self.now)
 
+    def dead_letters(
+        self, org: str, workflow: str | None = None, code: str | None = None
+    ) -> list[DeadLetter]:
+        """Return the dead letters of an org, those of the oldest runs first; None matches all."""
+        return dead_letters(self._runs.values(), org, workflow, code)
+
+    def replay_dead_letters(
+        self, org: str, workflow: str | None = None, code: str | None = None, *, limit: int = 1000
+    ) -> int:
+        """Have at most `limit` of what matches now retried, each by an event that is due now."""
+        found = self.dead_letters(org, workflow, code)[:limit]
+        for letter in found:
+            row, number = self._runs[letter.run_id], next(self._timer_ids)
+            timer = SetTimer(TimerKind.REPLAY, None, 0.0, row.state.generation, details=b"")
+            row.timers[number] = TimerRow(number, org, letter.run_id, timer, self.now)
+        return len(found)
+
     def old_runs(self) -> list[UUID]:
         """Return the unfinished runs that passed their deadline or their age limit."""
         return [
             run_id
             for run_id, row in self._runs.items()
-            if row.state.status is RunStatus.RUNNING and row.passed(self.now)
+            if row.state.status is RunStatus.RUNNING
+            and not row.state.paused
+            and row.passed(self.now)
         ]
 
     def no_way_forward(self) -> list[Stuck]:
@@ -421,6 +442,8 @@ class MemoryEngine:
         write_changes(row, changes, self.now, self._timer_ids)
         self._post.write(changes, self.now)
         run = row.state
+        if changes.run.reopened:
+            self._keys.keep(run.org, run.start_key, run.run_id)
         if changes.run.ended:
             self._keys.close(run.org, run.start_key, run.run_id, self.now)
         for timer in changes.set_timers:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
+from perdure_machine.decide.parking import PAUSE
 from perdure_machine.decide.winding import scopes_inside
 from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
@@ -13,12 +14,13 @@ from perdure_machine.mailbox import WaitState
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.states import (
     INTERNAL_TIMERS,
+    DeadCause,
     ParentEnd,
     RunStatus,
     StepStatus,
     TimerKind,
 )
-from perdure_machine.view import ChildState, StepState
+from perdure_machine.view import ChildState, NodeError, StepState
 
 GRACE = 30.0
 """Seconds beyond its lane's lease for which an expired lease is still a way forward (R10)."""
@@ -68,6 +70,31 @@ class Stuck:
     missing: str
 
 
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """A run that ended failed because a step failed for good."""
+
+    run_id: UUID
+    workflow: str
+    node: str
+    cause: DeadCause
+    error: NodeError
+
+
+def dead_letters(
+    runs: Iterable[RunRow], org: str, workflow: str | None, code: str | None
+) -> list[DeadLetter]:
+    """Return the dead letters of an org, those of the oldest runs first; None matches all."""
+    return [
+        DeadLetter(row.state.run_id, row.state.workflow, dead.node, dead.cause, dead.error)
+        for row in sorted(runs, key=lambda row: row.state.run_id)
+        if (dead := row.dead_letter) is not None
+        and row.state.org == org
+        and workflow in (None, row.state.workflow)
+        and code in (None, dead.error.code)
+    ]
+
+
 def queued_steps(runs: Iterable[RunRow]) -> list[QueuedStep]:
     """Return what a worker may acquire, in the order of runs and steps."""
     return [
@@ -90,7 +117,7 @@ def due_timers(runs: Iterable[RunRow], now: float) -> list[DueTimer]:
     return [
         DueTimer(timer.org, timer.run_id, timer.timer_id)
         for timer in sorted_timers(runs)
-        if timer.due_at <= now
+        if timer.due_at <= now and not timer.held
     ]
 
 
@@ -142,7 +169,8 @@ def stuck(
             if missing is not None:
                 status = str(row.steps[number].state.status)
                 found.append(Stuck(row.state.run_id, number, status, missing))
-        if not unfinished and not _has_internal_event(row) and not _awaits_child(row, runs):
+        is_held_up = row.state.paused or _has_internal_event(row) or _awaits_child(row, runs)
+        if not unfinished and not is_held_up:
             missing = "running with no unfinished step and no internal event"
             found.append(Stuck(row.state.run_id, None, str(row.state.status), missing))
     return found
@@ -167,9 +195,9 @@ def _missing(
             return "backing off without a retry timer"
         case StepStatus.WAITING if state.kind == Signal.name:
             return None if awaits else "waiting for nothing that will come"
-        case StepStatus.WAITING if not _waits(row, state, runs):
+        case StepStatus.WAITING if not row.state.paused and not _waits(row, state, runs):
             return "waiting for nothing that will come"
-        case StepStatus.PARKED:
+        case StepStatus.PARKED if not _stands(row, state):
             return "parked for a cause that does not stand"
         case _:
             return None
@@ -213,9 +241,20 @@ def _is_unfinished(child: ChildState, runs: Mapping[UUID, RunRow]) -> bool:
     return run is not None and run.state.status is RunStatus.RUNNING
 
 
-def _has_timer(row: RunRow, step: int, kind: TimerKind) -> bool:
-    return any((one.timer.step, one.timer.kind) == (step, kind) for one in row.timers.values())
+def _stands(row: RunRow, step: StepState) -> bool:
+    """Tell whether a parked step's cause stands, or an event is on its way that brings it back."""
+    if step.parked is None or step.parked.cause != PAUSE:
+        return False
+    return row.state.paused or _has_timer(row, None, TimerKind.UNPARK)
+
+
+def _has_timer(row: RunRow, step: int | None, kind: TimerKind) -> bool:
+    """Tell whether there is a timer that will be delivered."""
+    return any(
+        (one.timer.step, one.timer.kind) == (step, kind) and not one.held
+        for one in row.timers.values()
+    )
 
 
 def _has_internal_event(row: RunRow) -> bool:
-    return any(one.timer.kind in INTERNAL_TIMERS for one in row.timers.values())
+    return any(one.timer.kind in INTERNAL_TIMERS and not one.held for one in row.timers.values())

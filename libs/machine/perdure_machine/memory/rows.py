@@ -7,7 +7,7 @@ from uuid import UUID
 
 from perdure_runtime.errors import Aborted, Reason
 
-from perdure_machine.actions import RecordAttempt, RecordHistory, SetTimer
+from perdure_machine.actions import PutDeadLetter, RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
 from perdure_machine.places import At, Place
 from perdure_machine.states import ENDED, RunLimit, StepStatus
@@ -84,6 +84,7 @@ class TimerRow:
     run_id: UUID
     timer: SetTimer
     due_at: float
+    held: bool = False  # came due in a pause
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class RunRow:
     blocks: dict[int, BlockState] = field(default_factory=dict)
     children: dict[int, ChildState] = field(default_factory=dict)
     outbox: set[int] = field(default_factory=set)
+    dead_letter: PutDeadLetter | None = None
     history: list[HistoryRow] = field(default_factory=list)
 
     def passed(self, now: float) -> frozenset[RunLimit]:

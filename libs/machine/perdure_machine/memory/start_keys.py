@@ -56,6 +56,12 @@ class StartKeys:
         if held is not None and held.run_id == run_id:
             held.expires_at = now + self._retention
 
+    def keep(self, org: str, key: str | None, run_id: UUID) -> None:
+        """Let the key of a run that was opened again last until it ends again."""
+        held = self._keys.get((org, key or ""))
+        if held is not None and held.run_id == run_id:
+            held.expires_at = None
+
     def _held(self, org: str, key: str, now: float) -> _Key | None:
         held = self._keys.get((org, key))
         is_over = held is not None and held.expires_at is not None and held.expires_at < now

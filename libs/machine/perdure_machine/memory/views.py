@@ -6,13 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
-from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE, scopes_inside
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.places import TOP
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import AttemptState, RowsOf, ScopeState, StepState, TimerState, View
+
+_ENDED_OTHERWISE = ENDED - {StepStatus.COMPLETED}
 
 
 def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
@@ -38,15 +39,11 @@ def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
 
 
 def with_unfinished(view: View) -> View:
-    """Return the view with the steps to end once its run is closed, or a whole in it stops.
+    """Return the view with every step that has not ended, and those inside of each whole.
 
     And with the children to cancel.
     """
-    unfinished = [
-        number
-        for number, step in sorted(view.steps.items())
-        if step.status not in ENDED and step.status is not StepStatus.RUNNING
-    ]
+    unfinished = (n for n, step in sorted(view.steps.items()) if step.status not in ENDED)
     leaving = [
         number
         for number, child in sorted(view.children.items())
@@ -54,11 +51,18 @@ def with_unfinished(view: View) -> View:
     ]
     return replace(
         view,
-        unfinished=tuple(unfinished[: MAX_ENDED_AT_ONCE + 1]),
+        unfinished=tuple(unfinished),
+        reopening=tuple(n for n, step in sorted(view.steps.items()) if _may_reopen(step)),
         open_inside=dict(_open_inside(view)),
         leaving=tuple(leaving[: MAX_LEFT_AT_ONCE + 1]),
         rows=_Rows(view.scopes.values()),
     )
+
+
+def _may_reopen(step: StepState) -> bool:
+    """Tell whether a retry of the run looks at the step."""
+    ended_late = step.status is StepStatus.COMPLETED and step.ended_rank is None
+    return step.place == TOP and (ended_late or step.status in _ENDED_OTHERWISE)
 
 
 class _Rows(Mapping[RowsOf, tuple[ScopeState, ...]]):

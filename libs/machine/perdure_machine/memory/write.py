@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from perdure_machine.actions import Instant, PutEffect, PutStep, SetTimer
+from perdure_machine.actions import Instant, PutDeadLetter, PutEffect, SetTimer
 from perdure_machine.changes import Changes, StepChange, drops
 from perdure_machine.memory.rows import (
     AttemptRow,
@@ -16,7 +16,7 @@ from perdure_machine.memory.rows import (
     StepRow,
     TimerRow,
 )
-from perdure_machine.states import EffectStatus, StepStatus
+from perdure_machine.states import ENDED, EffectStatus, StepStatus
 
 
 def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
@@ -27,13 +27,16 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         started = _started_at(row, attempt.step, attempt.fence)
         row.attempts.append(AttemptRow(attempt, now if started is None else started, now))
     for change in changes.steps:
-        _write_step(row, change.put, now)
+        _write_step(row, change, now)
     for put in changes.effects:
         _write_effect(row, put, now)
     row.scopes |= {scope.place: scope for scope in changes.scopes}
     row.blocks |= {block.step: block for block in changes.blocks}
     row.children |= {put.child.step: put.child for put in changes.children}
     row.history += [HistoryRow(line, now) for line in changes.history]
+    if changes.dead_letter is not None:
+        letter = changes.dead_letter
+        row.dead_letter = letter if isinstance(letter, PutDeadLetter) else None
     row.outbox.difference_update(changes.dequeue)
     row.outbox.update(step.step for step in changes.enqueue)
     _write_timers(row, changes, now, timer_ids)
@@ -82,6 +85,8 @@ def _check_step(row: RunRow, change: StepChange, now: float) -> None:
 
 def _write_run(row: RunRow, changes: Changes, now: float) -> None:
     run, put = changes.run.run, changes.run
+    if put.reopened:
+        row.ended_at = None
     if put.ended:
         row.ended_at = now
     if put.start is not None:
@@ -99,7 +104,8 @@ def _started_at(row: RunRow, step: int, fence: int) -> float | None:
     return found.started_at if found is not None and found.state.fence == fence else None
 
 
-def _write_step(row: RunRow, put: PutStep, now: float) -> None:
+def _write_step(row: RunRow, change: StepChange, now: float) -> None:
+    put = change.put
     found = row.steps.get(put.step.step)
     written = found or StepRow(put.step, created_at=now)
     if put.step.fence > (found.state.fence if found else 0):
@@ -109,8 +115,9 @@ def _write_step(row: RunRow, put: PutStep, now: float) -> None:
     elif put.lease_for is not None:
         written.lease_expires_at = now + put.lease_for
         written.try_expires_at = None if put.try_for is None else now + put.try_for
-    written.ended_at = now if put.ended else written.ended_at
-    payload = found.state.input if found else put.step.input
+    kept = written.ended_at if put.step.status in ENDED else None
+    written.ended_at = now if put.ended else kept
+    payload = found.state.input if found and not change.begins_again else put.step.input
     written.state = replace(put.step, input=payload, lease_left=None)
     row.steps[put.step.step] = written
     row.activated.add(put.step.at)
@@ -124,9 +131,17 @@ def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:
     written.settled_at = (written.settled_at or now) if is_settled else None
 
 
+def _held_or_let_go(timer: TimerRow, row: RunRow, changes: Changes) -> TimerRow:
+    step = row.steps.get(timer.timer.step or 0)
+    is_parked = step is not None and step.state.status is StepStatus.PARKED
+    let_go = timer.timer.step if is_parked else None
+    held = timer.held and not {let_go, timer.timer.step} & set(changes.let_timers_go)
+    return replace(timer, held=held or timer.timer_id in changes.hold_timers)
+
+
 def _write_timers(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
     row.timers = {
-        number: kept
+        number: _held_or_let_go(kept, row, changes)
         for number, kept in row.timers.items()
         if number not in changes.drop_timers and not _is_dropped(kept.timer, changes)
     }

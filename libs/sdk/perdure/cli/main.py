@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
 from perdure.cli.plugins import brought_command, brought_names, service_command
 from perdure.cli.run import run
@@ -29,7 +30,7 @@ def cli() -> None:
     """
 
 
-for _command in (workflow, run, doctor, service_command()):
+for _command in (workflow, run, dlq, doctor, service_command()):
     cli.add_command(_command)
 
 

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import click
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
+from perdure_contracts.v1 import run_pb2
 
 from perdure.jsontext import status_word, to_json
 
@@ -22,6 +23,7 @@ _COLOURS = {
     "backing_off": "yellow",
     "outcome_unknown": "yellow",
     "parked": "yellow",
+    "paused": "yellow",
 }
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -58,6 +60,11 @@ def _padded(text: str, width: int) -> str:
 def word(message: Message, field: str = "status") -> str:
     """Return the plain word of a message's status."""
     return status_word(message.DESCRIPTOR.fields_by_name[field], getattr(message, field)) or "?"
+
+
+def shown_status(run: run_pb2.Run) -> str:
+    """Return the word that people see for where a run stands: its status, or `paused`."""
+    return "paused" if run.paused else word(run)
 
 
 def coloured(status: str) -> str:

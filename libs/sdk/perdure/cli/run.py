@@ -1,4 +1,4 @@
-"""`perdure run`: start, show, list, watch, wait, history, signal, cancel."""
+"""`perdure run`: start, show, list, watch, wait, history, signal, cancel, and other commands."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import click
 from perdure_contracts.v1 import run_pb2, run_service_pb2
 
 from perdure.cli.changes import Changes
+from perdure.cli.commands import COMMANDS
 from perdure.cli.failures import USER_ERROR, Failure
 from perdure.cli.inputs import STATUSES, Instant, read_payload, read_status, read_tags
 from perdure.cli.options import calls_api, json_option
@@ -22,6 +23,7 @@ from perdure.cli.output import (
     print_json,
     print_json_list,
     print_table,
+    shown_status,
     word,
 )
 from perdure.cli.timeline import beginning, child_lines, timeline
@@ -37,6 +39,10 @@ MAX_CHILDREN = 20
 @click.group()
 def run() -> None:
     """Runs: start, look, wait, stop."""
+
+
+for _command in COMMANDS:
+    run.add_command(_command)
 
 
 @run.command()
@@ -325,7 +331,7 @@ def _row(each: run_pb2.Run) -> tuple[str, ...]:
     return (
         each.run_id,
         f"{each.workflow} v{each.workflow_version}",
-        coloured(word(each)),
+        coloured(shown_status(each)),
         clock_time(beginning(each)),
         duration(took) if took is not None else "",
         each.error.code if each.HasField("error") else "",

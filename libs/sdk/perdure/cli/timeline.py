@@ -9,7 +9,16 @@ from datetime import datetime, timedelta
 import click
 from perdure_contracts.v1 import run_pb2
 
-from perdure.cli.output import clock_time, coloured, duration, moment, one_line, table_lines, word
+from perdure.cli.output import (
+    clock_time,
+    coloured,
+    duration,
+    moment,
+    one_line,
+    shown_status,
+    table_lines,
+    word,
+)
 from perdure.client import OWN_KEY_PREFIX
 
 MAX_NAMED = 3
@@ -65,6 +74,8 @@ def standing(run: run_pb2.Run, now: datetime) -> str:
     if run.HasField("ended_at"):
         took = moment(run.ended_at) - beginning(run)
         return f"{word(run).replace('_', ' ')} after {duration(took)}"
+    if run.paused:
+        return f"paused: nothing of it begins until `perdure run resume {run.run_id}`"
     if run.HasField("start_at") and not run.HasField("begun_at"):
         return f"begins {_instant(moment(run.start_at), now, 'at')}"
     unfinished = [step for step in run.steps if step.status in _UNFINISHED]
@@ -110,7 +121,7 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
         case run_pb2.STEP_STATUS_WAITING:
             return f"{name} waits {_due(step, now, 'until')}"
         case _:
-            return f"{name} is parked"
+            return f"{name} is parked on {step.parked_on}"
 
 
 def _child(step: run_pb2.Step) -> str:
@@ -177,7 +188,7 @@ def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
         about.append(f"deadline {clock_time(moment(run.deadline_at))}")
     about += [f"priority {run.priority}"] if run.priority else []
     about += [f"{key}={value}" for key, value in sorted(run.tags.items())]
-    return [f"{run.run_id}  {title}  {coloured(word(run))}", "  ".join(about)]
+    return [f"{run.run_id}  {title}  {coloured(shown_status(run))}", "  ".join(about)]
 
 
 def _begun(run: run_pb2.Run, now: datetime) -> str:

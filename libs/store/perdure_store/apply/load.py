@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 import asyncpg
-from perdure_machine.decide.ending import MAX_ENDED_AT_ONCE
+from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
     Acquire,
@@ -61,7 +61,6 @@ from perdure_store.sql import sql
 _ENDS_WAITS = frozenset({TimerKind.WAIT, TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
 _OF_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED, TimerKind.TIMEOUT})
 _NO_MAIL = Mailbox()
-_ENDED_OR_RUNNING = ENDED | {StepStatus.RUNNING}
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +127,7 @@ class More:
     rows: Mapping[RowsOf, tuple[ScopeState, ...]]
     mail: MoreMail
     leaving: tuple[ChildState, ...] = ()
+    reopening: tuple[int, ...] = ()
 
     def added_to(self, view: View) -> View:
         """Return `view` with this; a row that the batch changed already only gains payloads."""
@@ -138,7 +138,7 @@ class More:
         unfinished = view.unfinished
         if self.wanted.unfinished:
             unfinished = tuple(
-                n for n, step in steps.items() if step.status not in _ENDED_OR_RUNNING
+                n for n, step in steps.items() if step.status in self.wanted.unfinished
             )
         children = {**{child.step: child for child in self.leaving}, **view.children}
         leaving = view.leaving
@@ -152,6 +152,7 @@ class More:
             known_nodes=view.known_nodes | self.wanted.nodes,
             effects={**{effect.key: effect for effect in self.effects}, **view.effects},
             unfinished=unfinished,
+            reopening=self.reopening if self.wanted.reopening else view.reopening,
             scopes={**self.blocks.scopes, **view.scopes},
             blocks={**self.blocks.blocks, **view.blocks},
             rows={**view.rows, **self.rows},
@@ -181,8 +182,17 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         effects = tuple(_effects(found))
         rows += found
     if wanted.unfinished:
-        limit = MAX_ENDED_AT_ONCE + 1
-        rows += await connection.fetch(sql("apply.load_unfinished"), run.run_id, limit)
+        states, after = sorted(wanted.unfinished), wanted.unfinished_after
+        rows += await connection.fetch(
+            sql("apply.load_unfinished"), run.run_id, states, after, MAX_MOVED_AT_ONCE + 1
+        )
+    reopening: list[asyncpg.Record] = []
+    for after in wanted.reopening:
+        reopening = await connection.fetch(
+            sql("apply.load_reopening"), run.run_id, after, MAX_MOVED_AT_ONCE + 1
+        )
+        effects += tuple(_effects(reopening))
+        rows += reopening
     leaving: list[ChildState] = []
     if wanted.leaving:
         leaving = await load_leaving(connection, run.run_id)
@@ -199,6 +209,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
         await load_more_mail(connection, run, wanted, keys),
         tuple(leaving),
+        tuple(row["step"] for row in reopening),
     )
 
 

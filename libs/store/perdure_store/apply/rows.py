@@ -21,6 +21,7 @@ from perdure_machine.view import (
     EffectState,
     NodeError,
     Parent,
+    Parked,
     RunState,
     ScopeState,
     StepState,
@@ -58,6 +59,10 @@ def run_state(row: asyncpg.Record) -> RunState:
         pending=row["pending"],
         begun_ms=row["begun_ms"],
         has_mail=row["has_mail"],
+        paused=row["paused"],
+        pauses=row["pauses"],
+        dead_lettered=row["dead_lettered"],
+        recounted=row["recounted"],
     )
 
 
@@ -86,8 +91,16 @@ def step_state(row: asyncpg.Record) -> StepState:
         taken=tuple(row["taken"]) if row["taken"] is not None else None,
         ended_rank=row["ended_rank"],
         stopping=row["stopping"],
+        undecided=row["undecided"],
+        parked=_parked(row),
         lease_left=row["lease_left"],
     )
+
+
+def _parked(row: asyncpg.Record) -> Parked | None:
+    if row["parked_on"] is None:
+        return None
+    return Parked(row["parked_on"], row["parked_generation"], StepStatus(row["parked_from"]))
 
 
 def effect_state(row: asyncpg.Record) -> EffectState | None:

@@ -14,8 +14,11 @@ from perdure_machine.view import Parent, StepState
 from perdure_runtime.errors import Aborted, Reason
 
 from perdure_store.apply.children import write_children
+from perdure_store.apply.dead_letters import write_dead_letters
+from perdure_store.apply.reopened import write_reopened
 from perdure_store.apply.rows import error_bytes
 from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.standing import write_standing
 from perdure_store.apply.write_beginnings import write_beginnings
 from perdure_store.apply.write_scopes import forget_scopes, write_scopes
 from perdure_store.pool import Connection
@@ -69,7 +72,8 @@ WRITE = Statement(
             "run_id uuid, step integer, before text, before_fence integer, before_lease uuid,"
             "status text, fence integer, lease_id uuid, worker text, lease_for float8,"
             "try_for float8, failures integer, losses integer, output bytea, error bytea,"
-            "ended boolean, timed_out boolean, taken text, ended_rank integer, stopping boolean",
+            "ended boolean, timed_out boolean, taken text, ended_rank integer, stopping boolean,"
+            "undecided boolean, parked_on text, parked_generation integer, parked_from text",
         ),
         RowSet.of(
             "new_attempts",
@@ -115,10 +119,13 @@ async def write_changes(
     """
     await write_scopes(connection, changes)
     await write_children(connection, changes)
+    await write_reopened(connection, changes)
     row = await connection.fetchrow(
         WRITE.text, *WRITE.arguments(_rows(changes), retention=retention)
     )
     assert row is not None
+    await write_standing(connection, changes)
+    await write_dead_letters(connection, changes)
     _check("runs", sum(c.before is not None for c in changes), row["runs"])
     _check("steps", sum(s.before is not None for c in changes for s in c.steps), row["steps"])
     _check("effects", sum(not put.created for c in changes for put in c.effects), row["effects"])
@@ -230,8 +237,13 @@ def _changed_step(changes: Changes, change: StepChange) -> Row:
         changes.run.run.run_id, step.step, before.status, before.fence, before.lease_id,
         step.status, step.fence, step.lease_id, step.worker, put.lease_for, put.try_for,
         step.failures, step.losses, step.output, error_bytes(step.error), put.ended, timed_out,
-        _taken(step), step.ended_rank, step.stopping,
+        _taken(step), step.ended_rank, step.stopping, step.undecided, *_parked(step),
     )  # fmt: skip
+
+
+def _parked(step: StepState) -> Row:
+    parked = step.parked
+    return (None,) * 3 if parked is None else (parked.cause, parked.generation, parked.was)
 
 
 def _taken(step: StepState) -> str | None:

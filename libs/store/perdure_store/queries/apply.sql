@@ -5,16 +5,16 @@
 -- Locks the runs nobody else holds, in id order, and returns them as they are under the lock.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
-       parent_step, parent_told, depth, open_children, awaited_children, pending,
-       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
+       recounted, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
 -- Locks the runs in id order, waiting for whoever holds them.
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
-       parent_step, parent_told, depth, open_children, awaited_children, pending,
-       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
+       recounted, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -43,7 +43,7 @@ WITH named AS (
 )
 SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
        s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
-       s.ended_rank, s.stopping,
+       s.ended_rank, s.stopping, s.undecided, s.parked_on, s.parked_generation, s.parked_from,
        CASE WHEN w.with_input THEN s.input END AS input,
        CASE WHEN w.with_output THEN s.output END AS output,
        extract(epoch FROM s.lease_expires_at - clock_timestamp())::float8 AS lease_left,
@@ -56,7 +56,8 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
 -- name: load_nodes
 -- Loads the steps of some nodes, some with their outputs: what a decision asked for in addition.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, NULL::bytea AS input,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, parked_on,
+       parked_generation, parked_from, NULL::bytea AS input,
        CASE WHEN n.with_output THEN output END AS output,
        extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left
   FROM unnest($2::text[], $3::integer[], $4::text[], $5::boolean[]) AS n (scope, generation, node, with_output)
@@ -64,14 +65,30 @@ SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priorit
  WHERE run_id = $1
 
 -- name: load_unfinished
--- Loads the next steps of a closed run that are neither ended nor running.
+-- Loads the next steps of a run in one of the unfinished states $2, after a number.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, NULL::bytea AS input,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, parked_on,
+       parked_generation, parked_from, NULL::bytea AS input,
        NULL::bytea AS output,
        NULL::float8 AS lease_left
   FROM steps
- WHERE run_id = $1 AND status IN ('queued', 'running', 'backing_off', 'waiting', 'parked') AND status <> 'running'
- ORDER BY step LIMIT $2
+ WHERE run_id = $1 AND status IN ('queued', 'running', 'backing_off', 'waiting', 'parked')
+   AND status = ANY ($2::step_status[]) AND step > $3
+ ORDER BY step LIMIT $4
+
+-- name: load_reopening
+-- Loads the next steps of a run's top scope that a retry may decide again, after a number, each with its effect.
+SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
+       s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
+       s.ended_rank, s.stopping, s.undecided, s.parked_on, s.parked_generation, s.parked_from,
+       NULL::bytea AS input, CASE WHEN s.status = 'completed' THEN s.output END AS output, NULL::float8 AS lease_left,
+       e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
+       e.calls AS effect_calls, extract(epoch FROM clock_timestamp() - e.begun_at)::float8 AS effect_age
+  FROM steps AS s
+  LEFT JOIN effects AS e ON e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'
+ WHERE s.run_id = $1 AND s.step > $2 AND s.scope = ''
+   AND (s.status IN ('failed', 'cancelled', 'skipped') OR (s.status = 'completed' AND s.ended_rank IS NULL))
+ ORDER BY s.step LIMIT $3
 
 -- name: load_attempts
 -- Loads the finished acquisitions of steps.
@@ -159,8 +176,11 @@ WITH clock AS MATERIALIZED (
                                  ELSE clock.now + u.try_for * interval '1 s' END,
            failures = u.failures, losses = u.losses, output = u.output, error = u.error,
            taken = string_to_array(u.taken, ' '), ended_rank = u.ended_rank, stopping = u.stopping,
+           undecided = u.undecided, parked_on = u.parked_on, parked_generation = u.parked_generation,
+           parked_from = u.parked_from::step_status,
            started_at = CASE WHEN u.fence > s.fence THEN clock.now ELSE s.started_at END,
-           ended_at = CASE WHEN u.ended THEN clock.now ELSE s.ended_at END
+           ended_at = CASE WHEN u.ended THEN clock.now
+                           WHEN u.status IN ('completed', 'failed', 'skipped', 'cancelled') THEN s.ended_at END
       FROM clock, :changed_steps
      WHERE s.run_id = u.run_id AND s.step = u.step
        AND s.status = u.before::step_status AND s.fence = u.before_fence

@@ -7,6 +7,7 @@
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
        r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.deadline_at, r.start_at,
        CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent,
+       r.paused,
        r.parent_run, r.parent_step, r.awaited_children,
        ARRAY(
            SELECT ROW (
@@ -20,7 +21,8 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
                  WHERE t.run_id = s.run_id AND t.step = s.step AND t.kind = 'deadline'),
                (SELECT c.child_run FROM children AS c
                  WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[])),
-               b.generation, b.total, b.begun, b.ended, b.failed, w.name, w.correlation_key
+               b.generation, b.total, b.begun, b.ended, b.failed, w.name, w.correlation_key,
+               s.parked_on
            )
              FROM steps AS s
              LEFT JOIN blocks AS b ON b.run_id = s.run_id AND b.step = s.step AND b.run_id = ANY ($2::uuid[])
@@ -100,7 +102,8 @@ SELECT EXISTS (SELECT FROM runs WHERE run_id = $2 AND org = $1);
 -- Lists runs newest first below a run id; the bounds prune months, the instants decide.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.error, r.start_key,
        r.tags, r.priority, r.created_at, r.ended_at, r.deadline_at, r.start_at,
-       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent, r.parent_run, r.parent_step,
+       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent,
+       r.paused, r.parent_run, r.parent_step,
        r.awaited_children
   FROM runs AS r
  WHERE r.org = $1

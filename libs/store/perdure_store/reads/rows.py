@@ -30,6 +30,7 @@ class RunRow:
     parent_run: UUID | None = None
     parent_step: int | None = None
     awaited_children: int = 0
+    paused: bool = False
     input: bytes = b""
     output: bytes | None = None
 
@@ -70,6 +71,7 @@ class StepRow:
     failed: int | None = None
     awaited: str | None = None
     awaited_key: str | None = None
+    parked_on: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

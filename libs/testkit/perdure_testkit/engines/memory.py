@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from uuid import UUID
 
 from perdure_machine.events import Event
@@ -14,6 +15,7 @@ from perdure_machine.view import AttemptState, ChildState, EffectState, RunState
 from perdure_runtime.errors import PerdureError
 
 from perdure_testkit.engines.port import (
+    Dead,
     Lease,
     Line,
     OfChild,
@@ -97,7 +99,7 @@ class MemoryPort:
                 run_id=one.run_id,
                 kind=one.timer.kind,
                 step=one.timer.step,
-                remaining=one.due_at - self.engine.now,
+                remaining=inf if one.held else one.due_at - self.engine.now,
             )
             for one in self.engine.timers()
         ]
@@ -136,6 +138,15 @@ class MemoryPort:
     async def history(self, run_id: UUID) -> Sequence[Line]:
         """Return the lines of a run's history."""
         return [Line(one.seq, one.kind, one.step, one.fence) for one in self.engine.history(run_id)]
+
+    async def dead_letters(self, org: str, code: str | None = None) -> Sequence[Dead]:
+        """Return the dead letters of an org, those of the newest runs first."""
+        found = reversed(self.engine.dead_letters(org, code=code))
+        return [Dead(one.run_id, one.node, one.cause, one.error.code) for one in found]
+
+    async def replay(self, org: str, code: str | None = None, *, limit: int = 1000) -> int:
+        """Have dead letters retried by internal events; return how many."""
+        return self.engine.replay_dead_letters(org, code=code, limit=limit)
 
     async def no_way_forward(self) -> Sequence[str]:
         """Return what is stuck (R10)."""

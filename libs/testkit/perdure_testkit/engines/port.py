@@ -43,7 +43,10 @@ class StartOf:
 
 @dataclass(frozen=True, slots=True)
 class Timer:
-    """A timer of a run, set by a run of `org`; `remaining` seconds until it is due."""
+    """A timer of a run, set by a run of `org`; `remaining` seconds until it is due.
+
+    It is infinite while the timer is held.
+    """
 
     timer_id: int
     org: str
@@ -81,6 +84,16 @@ class Line:
     kind: str
     step: int | None
     fence: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Dead:
+    """A dead letter."""
+
+    run_id: UUID
+    node: str
+    cause: str
+    code: str
 
 
 class Engine(Protocol):
@@ -150,6 +163,12 @@ class Engine(Protocol):
 
     async def history(self, run_id: UUID) -> Sequence[Line]:
         """Return the lines of a run's history."""
+
+    async def dead_letters(self, org: str, code: str | None = None) -> Sequence[Dead]:
+        """Return the dead letters of an org, those of the newest runs first."""
+
+    async def replay(self, org: str, code: str | None = None, *, limit: int = 1000) -> int:
+        """Have dead letters retried by internal events; return how many."""
 
     async def no_way_forward(self) -> Sequence[str]:
         """Return what is stuck (R10)."""

@@ -43,6 +43,7 @@ from perdure_store.apply.run_ids import RunIds
 from perdure_store.apply.starter import StartAnswer, Starter, StartOutcome, StartRequest
 from perdure_store.apply.write import GuardFailed
 from perdure_store.catalogue import publish_workflow
+from perdure_store.dead_letters import DeadLetterFilter, list_dead_letters, replay_later
 from perdure_store.leases import HeldLease, Renewal, renew_leases
 from perdure_store.signals import KeyedSignal, drop_signals, keep_signals, undelivered
 from perdure_store.sweeps import expired_leases
@@ -50,6 +51,7 @@ from perdure_store.timers import drop_orphans
 
 from perdure_testkit.database import Database
 from perdure_testkit.engines.port import (
+    Dead,
     Lease,
     Line,
     OfChild,
@@ -76,7 +78,8 @@ UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expire
 """
 _TIMERS = """
 SELECT timer_id, org, run_id, kind, step,
-       extract(epoch FROM due_at - clock_timestamp())::float8 AS remaining
+       CASE WHEN next_try = 'infinity' THEN 'infinity'::float8
+            ELSE extract(epoch FROM due_at - clock_timestamp())::float8 END AS remaining
   FROM timers ORDER BY due_at, timer_id
 """
 _RUN = """
@@ -93,6 +96,7 @@ SELECT signal_id, name, data, correlation_key AS key, seen
   FROM signals WHERE run_id = $1 AND taken_by IS NULL ORDER BY number
 """
 _OF_RUNS = (
+    "dead_letters",
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",
     "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
@@ -306,6 +310,20 @@ class PostgresPort:
             "SELECT seq, kind, step, fence FROM history WHERE run_id = $1 ORDER BY seq", run_id
         )
         return [Line(row["seq"], row["kind"], row["step"], row["fence"]) for row in rows]
+
+    async def dead_letters(self, org: str, code: str | None = None) -> Sequence[Dead]:
+        """Return the dead letters of an org, those of the newest runs first."""
+        wanted = DeadLetterFilter(code=code)
+        found = await list_dead_letters(self.admin, org, wanted, below=None, limit=10_000)
+        return [
+            Dead(one.run_id, one.node, one.cause, decode_error(one.error).code) for one in found
+        ]
+
+    async def replay(self, org: str, code: str | None = None, *, limit: int = 1000) -> int:
+        """Have dead letters retried by internal events; return how many."""
+        wanted = DeadLetterFilter(code=code)
+        replayed, _ = await replay_later(self.coordinator, org, wanted, limit=limit, reason="")
+        return replayed
 
     async def no_way_forward(self) -> Sequence[str]:
         """Return what is stuck (R10)."""

@@ -9,12 +9,12 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     CancelRunResult,
 )
 from perdure_machine.events import CancelRun
-from perdure_machine.replies import Cancelled, Closed, Reply
-from perdure_runtime.errors import FailedPrecondition, PerdureError, Reason, Unavailable
+from perdure_machine.replies import Cancelled, Reply
+from perdure_runtime.errors import PerdureError
 
 from perdure_coordinator.answers import in_time
 from perdure_coordinator.committers import Committers
-from perdure_coordinator.messages import error_message, parse_uuid
+from perdure_coordinator.messages import command_refusal, error_message, parse_uuid
 
 
 async def cancel_run(committers: Committers, request: CancelRunRequest) -> CancelRunResponse:
@@ -32,14 +32,5 @@ def _result(answer: Reply | PerdureError | None) -> CancelRunResult:
     match answer:
         case Cancelled(changed):
             return CancelRunResult(changed=changed)
-        case Closed(status):
-            error: PerdureError = FailedPrecondition(
-                f"the run is {status} already",
-                reason=Reason.RUN_CLOSED,
-                metadata={"status": status},
-            )
-        case PerdureError():
-            error = answer
         case _:
-            error = Unavailable("the run is busy", reason=Reason.RETRY)
-    return CancelRunResult(error=error_message(error))
+            return CancelRunResult(error=error_message(command_refusal(answer)))

@@ -43,6 +43,7 @@ def listed_run(row: RunRow) -> run_pb2.Run:
         parent_run_id=str(row.parent_run or ""),
         parent_step=row.parent_step or 0,
         awaited_children=row.awaited_children,
+        paused=row.paused,
     )
 
 
@@ -104,6 +105,7 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         waits_for=_awaited(row),
         attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
         progress=_progress(row),
+        parked_on=row.parked_on or "",
     )
 
 

@@ -1,0 +1,36 @@
+"""DeadLetterService.ReplayDeadLetters."""
+
+from __future__ import annotations
+
+from perdure_contracts.internal.v1 import control_service_pb2
+from perdure_contracts.v1.dead_letter_service_pb2 import (
+    ReplayDeadLettersRequest,
+    ReplayDeadLettersResponse,
+)
+
+from perdure_ingest import limits
+from perdure_ingest.doors import Doors
+from perdure_ingest.handlers.list_dead_letters import dead_letter_filter
+from perdure_ingest.identity import Caller
+from perdure_ingest.validation import Check
+
+
+async def replay_dead_letters(
+    doors: Doors, caller: Caller, request: ReplayDeadLettersRequest
+) -> ReplayDeadLettersResponse:
+    """Have what matches now retried."""
+    fields = Check()
+    wanted = dead_letter_filter(fields, request.workflow, request.code)
+    limit = fields.number("limit", request.limit or limits.MAX_PAGE, least=1, most=limits.MAX_PAGE)
+    reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
+    fields.refuse()
+    answer = await doors.coordinator.replay_dead_letters(
+        control_service_pb2.ReplayDeadLettersRequest(
+            org=caller.org,
+            workflow=wanted.workflow or "",
+            code=wanted.code or "",
+            limit=limit,
+            reason=reason,
+        )
+    )
+    return ReplayDeadLettersResponse(replayed=answer.replayed, more=answer.more)
