@@ -242,7 +242,6 @@ def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "name"),
     [
-        ("task: {handler: h, one_of: [h]}", "task.one_of", "one_of"),
         ("http: {url: u, connection: c}", "http.connection", "connection"),
         ("http: {url: u, effect: reconcile}", "http.effect", "reconcile"),
         ("http: {url: u, effect: {kind: reconcile}}", "http.effect", "reconcile"),

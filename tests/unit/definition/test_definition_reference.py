@@ -69,7 +69,10 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
             yield kind, document({kind: value})
     for kind, least in LEAST.items():
         for name, value in each(definitions[kind]["properties"]):
-            yield f"{kind}.{name}", document({kind: one_of_two({**least, name: value})})
+            body = {**least, name: value}
+            if name == "one_of":
+                body["handler"] = "${input.by}.send"
+            yield f"{kind}.{name}", document({kind: one_of_two(body)})
     for name, value in each(definitions["retry_rule"]["properties"]):
         yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
     for value in definitions["join"]["examples"]:
@@ -113,6 +116,7 @@ GIVEN: dict[str, Any] = {
     "id": "7",
     "language": "en",
     "urgent": True,
+    "by": "sms",
     "votes": 2,
     "patience": "1h",
     "amount": 3,

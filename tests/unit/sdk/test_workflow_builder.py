@@ -85,6 +85,14 @@ construct(
     ),
 )
 construct(
+    "one_of",
+    """
+    name: chosen
+    nodes: {a: {task: {handler: "${input.by}", one_of: [mail.send, sms.send]}}}
+    """,
+    wf.Workflow("chosen", {A: wf.Task(wf.INPUT["by"], one_of=["mail.send", "sms.send"])}),
+)
+construct(
     "source",
     """
     name: pages

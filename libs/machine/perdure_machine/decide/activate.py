@@ -10,6 +10,7 @@ from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.catching import made_error
+from perdure_machine.decide.choosing import chosen
 from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import EMITTED, emitted, post
@@ -183,6 +184,8 @@ def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
 
 def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
     if isinstance(kind, Task):
+        if kind.choice is not None:
+            chosen(kind, scope)  # or the node fails before anybody is asked
         return run_input(draft) if kind.input is None else render(kind.input, scope)
     members = {"method": json.dumps(kind.method).encode(), "url": render(kind.url, scope)}
     if kind.headers:
@@ -220,7 +223,7 @@ def expressions_of(node: Node) -> list[Expression | Template | None]:
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:
     match kind:
         case Task():
-            return [kind.input]
+            return [kind.input, kind.choice]
         case Http():
             return [kind.url, kind.body, *kind.headers.values(), *kind.query.values()]
         case Wait():

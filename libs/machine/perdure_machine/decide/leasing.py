@@ -6,6 +6,7 @@ from dataclasses import replace
 from uuid import UUID
 
 from perdure_machine.actions import Dequeue, Enqueue, ExpectedExpiry, PutStep
+from perdure_machine.decide.choosing import handler_of
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import (
     begin_effect,
@@ -20,7 +21,6 @@ from perdure_machine.decide.effects import (
 from perdure_machine.decide.failing import fail_forgotten, fail_try, fail_unrepeatable
 from perdure_machine.decide.parking import PAUSE, park
 from perdure_machine.decide.stopping import end_cancelled
-from perdure_machine.definition.model import Task
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Applied, Gone, Granted, Reply, Stale
@@ -175,5 +175,4 @@ def _lost_leases(draft: Draft, step: StepState) -> set[UUID]:
 
 def _grant(draft: Draft, step: StepState, lease_for: float, effect: EffectState | None) -> Granted:
     node = draft.node(step)
-    handler = node.kind.handler if isinstance(node.kind, Task) else ""
-    return Granted(draft.run, step, lease_for, node.timeout, handler, effect)
+    return Granted(draft.run, step, lease_for, node.timeout, handler_of(draft, step), effect)

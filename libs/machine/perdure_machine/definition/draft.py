@@ -187,11 +187,29 @@ class Drafter(NodeCompiler):
                 return self._http(members)
 
     def _task(self, body: Mapping[str, Json]) -> Task:
-        handler = body.get("handler", "")
-        if isinstance(handler, str) and handler and not _HANDLER.fullmatch(handler):
+        handler = str(body.get("handler", ""))
+        choice = self.template(handler, "task", "handler")
+        choices = texts(body.get("one_of"))
+        is_chosen = choice.constant is None
+        path = (*self.path, "task")
+        if is_chosen and not choices:
+            reason = "a handler that is chosen is one of a list"
+            self.problems.add((*path, "handler"), reason, "add `one_of`")
+        if choices and not is_chosen:
+            self.problems.add((*path, "one_of"), "there is nothing to choose", "remove it")
+        if not is_chosen:
+            self._check_handler((*path, "handler"), handler)
+        for index, name in enumerate(choices):
+            self._check_handler((*path, "one_of", index), name)
+        payload = self.optional(body, "task", "input")
+        if not is_chosen:
+            return Task(handler, payload)
+        return Task("", payload, choice, frozenset(choices))
+
+    def _check_handler(self, path: Path, name: str) -> None:
+        if name and not _HANDLER.fullmatch(name):
             hint = "letters, digits and . _ : / - after a first letter, as in crm.lookup"
-            self.problems.add((*self.path, "task", "handler"), "not a handler's name", hint)
-        return Task(str(handler), self.optional(body, "task", "input"))
+            self.problems.add(path, "not a handler's name", hint)
 
     def _http(self, body: Mapping[str, Json]) -> Http:
         method = str(body.get("method", "GET"))

@@ -23,7 +23,7 @@ NODE = KINDS | {
     "cost",
     "subject",
 }
-TASK = frozenset({"one_of", "connection"})
+TASK = frozenset({"connection"})
 HTTP = frozenset({"connection"})
 WAIT = frozenset({"until", "calendar", "zone"})
 FINISH = frozenset({"compensate"})

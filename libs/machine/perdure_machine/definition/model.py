@@ -53,12 +53,17 @@ LANE_RETRY: Mapping[str, RetryRule] = MappingProxyType({"io": IO_RETRY, "slow": 
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """A named handler on a lane; without `input` the handler gets the run's input."""
+    """A named handler on a lane; without `input` the handler gets the run's input.
+
+    With `choice` the handler is what that gives, one of `one_of`.
+    """
 
     name: ClassVar[str] = "task"
     inline: ClassVar[bool] = False
     handler: str
     input: Template | None
+    choice: Template | None = None
+    one_of: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,15 @@ EffectKind: TypeAlias = Literal["provider", "none"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task(Kind):
-    """Calls a named handler; without `input` it is given the run's input."""
+    """Calls a named handler; without `input` it is given the run's input.
+
+    A handler that is an expression is one of `one_of`.
+    """
 
     NAME: ClassVar[str] = "task"
-    handler: str
+    handler: str | Expr
     input: Value | Unset = UNSET
+    one_of: Sequence[str] | Unset = UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
