@@ -85,14 +85,6 @@ construct(
     ),
 )
 construct(
-    "one_of",
-    """
-    name: chosen
-    nodes: {a: {task: {handler: "${input.by}", one_of: [mail.send, sms.send]}}}
-    """,
-    wf.Workflow("chosen", {A: wf.Task(wf.INPUT["by"], one_of=["mail.send", "sms.send"])}),
-)
-construct(
     "source",
     """
     name: pages
@@ -163,6 +155,7 @@ construct(
         timeout: 90s
         result: {id: "${nodes.a.output.body.id}"}
       b: {task: {handler: drop}, result: null}
+      c: {task: {handler: "${input.by}", one_of: [mail, sms]}}
     """,
     wf.Workflow(
         "tasks",
@@ -176,6 +169,7 @@ construct(
                 result={"id": A.output["body"]["id"]},
             ),
             B: wf.Task("drop", result=None),
+            C: wf.Task(wf.INPUT["by"], one_of=["mail", "sms"]),
         },
     ),
 )
