@@ -49,6 +49,18 @@ async def test_items_of_a_page_run_while_the_next_is_asked_for(driver: Driver) -
     assert json.loads(state.output or b"")["batch"]["count"] == 3
 
 
+async def test_a_page_that_ends_the_node_is_no_row_of_it(driver: Driver) -> None:
+    rows = "${nodes.batch.output.rows.map(row, row.output)}"
+    body = {"source": {"handler": "crm.page"}, "nodes": WORK, "output": "${nodes.work.output}"}
+    await driver.publish({"batch": {"for_each": body, "result": rows}})
+    run = await driver.start()
+    await answer(driver, run, 0, [1, 2], "more")
+    for item in range(2):
+        await driver.succeed(await driver.acquire(run, f"batch[{item}].work"), b"7")
+    await answer(driver, run, 1, [])
+    assert (await driver.engine.run(run)).output == b'{"batch":[7,7]}'
+
+
 async def test_a_source_without_items_ends_the_node_at_once(driver: Driver) -> None:
     await publish(driver)
     run = await driver.start()

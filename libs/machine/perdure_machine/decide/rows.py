@@ -74,7 +74,8 @@ def _is_new(draft: Draft, wanted: RowsOf) -> bool:
 
 def _is_among(scope: ScopeState, wanted: RowsOf) -> bool:
     """Tell whether a scope is one of the rows, and known with what it ended with."""
-    is_one = (scope.owner, scope.generation) == (wanted.step, wanted.generation)
+    named = (scope.owner, scope.generation, scope.scope)
+    is_one = named == (wanted.step, wanted.generation, f"{wanted.path}[{scope.index}]")
     is_whole = scope.status is not ScopeStatus.COMPLETED or scope.output is not None
     return is_one and is_whole and 0 <= scope.index - wanted.start < wanted.count
 
