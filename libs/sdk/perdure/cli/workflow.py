@@ -23,7 +23,7 @@ from perdure.graph import graph_of, mermaid, svg
 
 @click.group()
 def workflow() -> None:
-    """Definitions: check, publish, read."""
+    """Definitions: check, publish, read, draw."""
 
 
 @workflow.command()
