@@ -16,20 +16,25 @@ from perdure_machine.events import (
     ChildStarted,
     Failed,
     FireTimer,
+    PauseRun,
     Report,
+    ResumeRun,
+    RetryRun,
     Succeeded,
     TellOfChild,
 )
 from perdure_machine.memory import DueTimer, MemoryEngine
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Granted
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Done, Granted
 from perdure_machine.states import RunStatus, StepStatus
 from perdure_machine.view import NodeError
+from perdure_runtime.errors import Internal
 
 ORG = "acme"
 LEASES = UUID(int=1)
 TASK = {"task": {"handler": "x"}}
 ROUNDS = 100
+MOVES = 8
 
 Told = ChildStarted | ChildRefused | ChildForgone
 
@@ -46,6 +51,7 @@ class Family:
     told: list[tuple[DueTimer, Told]] = field(default_factory=list)
     started: dict[str, set[UUID]] = field(default_factory=dict)
     leases: int = 0
+    retried: int = 0
 
     def begin(self) -> UUID:
         """Publish both workflows and start the parent."""
@@ -58,7 +64,7 @@ class Family:
 
     def move(self, parent: UUID, choice: int) -> None:
         """Do one of the things that may happen next."""
-        kind, which = choice % 7, choice // 7
+        kind, which = choice % MOVES, choice // MOVES
         match kind:
             case 0 | 1:
                 self._deliver(which)
@@ -70,16 +76,22 @@ class Family:
                 self._tell(which, forget=which % 3 == 0)
             case 5:
                 self._work(which, fails=which % 2 == 0)
-            case _ if which % 4 == 0:
+            case 6 if which % 4 == 0:
                 self._cancel(parent, which)
+            case 7:
+                self._turn(parent, which)
+
+    def settle(self) -> None:
+        """Let everybody who stands still go on, and everything that is due happen."""
+        while self.asked or self.told or self.engine.due_timers():
+            self._deliver(0)
+            self._answer(0)
+            self._tell(0, forget=False)
 
     def finish(self) -> None:
-        """Let everybody who stands still go on, and everything happen to its end."""
+        """Let all work be done, and everything happen to its end."""
         for _ in range(ROUNDS):
-            while self.asked or self.told or self.engine.due_timers():
-                self._deliver(0)
-                self._answer(0)
-                self._tell(0, forget=False)
+            self.settle()
             if self.engine.queued_steps():
                 self._work(0, fails=False)
             elif self.engine.timers():
@@ -88,7 +100,7 @@ class Family:
                 return
         raise AssertionError("it goes on for ever")
 
-    def children(self, parent: UUID) -> list[UUID]:
+    def children(self) -> list[UUID]:
         """Return every run that was started for the parent."""
         return sorted(run for runs in self.started.values() for run in runs)
 
@@ -133,8 +145,15 @@ class Family:
         report = Report(step.step, granted.step.fence, lease, outcome)
         self.engine.submit(ORG, step.run_id, report)
 
+    def _turn(self, parent: UUID, which: int) -> None:
+        """Pause the parent, or let it go on, or retry it if it failed; some of that is refused."""
+        event = (PauseRun(), ResumeRun(), RetryRun())[which % 3]
+        (answer,) = self.engine.submit_all(ORG, parent, [event])
+        assert not isinstance(answer, Internal)
+        self.retried += isinstance(event, RetryRun) and answer == Done(changed=True)
+
     def _cancel(self, parent: UUID, which: int) -> None:
-        targets = [parent, *self.children(parent)]
+        targets = [parent, *self.children()]
         self.engine.submit(ORG, targets[which // 4 % len(targets)], CancelRun())
 
 
@@ -143,7 +162,7 @@ class Family:
     wait=st.booleans(),
     rule=st.sampled_from(["cancel", "abandon", "wait"]),
     retries=st.integers(0, 1),
-    choices=st.lists(st.integers(0, 7 * 12), max_size=40),
+    choices=st.lists(st.integers(0, MOVES * 12), max_size=40),
 )
 def test_whatever_happens_each_try_has_one_child_and_none_outlives_its_rule(
     wait: bool, rule: str, retries: int, choices: list[int]
@@ -153,14 +172,18 @@ def test_whatever_happens_each_try_has_one_child_and_none_outlives_its_rule(
     for choice in choices:
         family.move(parent, choice)
         assert engine.no_way_forward() == []
+    engine.submit(ORG, parent, ResumeRun())
+    family.settle()
+    if rule == "cancel" and engine.run(parent).status is not RunStatus.RUNNING:
+        assert all(engine.run(one).status is not RunStatus.RUNNING for one in family.children())
     family.finish()
 
     assert all(len(runs) == 1 for runs in family.started.values())
-    assert len(family.started) <= 1 + retries
+    assert len(family.started) <= 1 + retries + family.retried
     ended = engine.run(parent)
     assert ended.status is not RunStatus.RUNNING
     assert (ended.open_children, ended.awaited_children) == (0, 0)
-    for child in family.children(parent):
+    for child in family.children():
         assert engine.run(child).status is not RunStatus.RUNNING
     (call,) = [step for step in engine.steps(parent) if step.node == "call"]
     if call.status is StepStatus.COMPLETED and wait:
