@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from uuid import UUID
 
 import asyncpg
 from perdure_machine.changes import Changes
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE
-from perdure_machine.states import ChildStatus, ParentEnd
-from perdure_machine.view import ChildState
+from perdure_machine.states import ABOUT_CHILDREN, ChildStatus, ParentEnd, TimerKind
+from perdure_machine.view import ChildState, View
 
 from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.pool import Connection
@@ -26,6 +27,8 @@ WRITE_CHILDREN = Statement(
         )
     ],
 )
+
+_ABOUT_CHILDREN = ABOUT_CHILDREN | {TimerKind.TIMEOUT}
 
 StepRef = tuple[UUID, int]
 """A run and the number of a step of it."""
@@ -46,10 +49,30 @@ async def load_children(
     return found
 
 
-async def load_leaving(connection: Connection, run_id: UUID) -> list[ChildState]:
+async def with_children(connection: Connection, views: Mapping[UUID, View]) -> dict[UUID, View]:
+    """Return the views with the children of the steps whose timers are delivered."""
+    about = [
+        (run_id, timer.step)
+        for run_id, view in views.items()
+        for timer in view.timers.values()
+        if timer.step is not None and timer.kind in _ABOUT_CHILDREN
+    ]
+    found = await load_children(connection, about)
+    return {run_id: replace(view, children=found.get(run_id, {})) for run_id, view in views.items()}
+
+
+async def load_leaving(connection: Connection, run_id: UUID) -> tuple[ChildState, ...]:
     """Return the next running children that end with what has ended, one more than are ended."""
     rows = await connection.fetch(sql("children.load_leaving"), run_id, MAX_LEFT_AT_ONCE + 1)
-    return [_child_state(row) for row in rows]
+    return tuple(map(_child_state, rows))
+
+
+def still_leaving(
+    loaded: Sequence[ChildState], children: Mapping[int, ChildState]
+) -> tuple[int, ...]:
+    """Return the steps of those that were loaded that no earlier event of the batch has left."""
+    steps = (child.step for child in loaded)
+    return tuple(step for step in steps if children[step].status is ChildStatus.RUNNING)
 
 
 async def write_children(connection: Connection, changes: Sequence[Changes]) -> None:

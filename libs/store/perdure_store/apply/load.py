@@ -24,7 +24,7 @@ from perdure_machine.events import (
 )
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import At
-from perdure_machine.states import ENDED, ChildStatus, RunLimit, StepStatus, TimerKind
+from perdure_machine.states import ENDED, RunLimit, StepStatus, TimerKind
 from perdure_machine.view import (
     ChildState,
     EffectState,
@@ -38,7 +38,7 @@ from perdure_machine.view import (
 )
 
 from perdure_store.apply.batch import RunEvents
-from perdure_store.apply.children import load_children, load_leaving
+from perdure_store.apply.children import load_leaving, still_leaving, with_children
 from perdure_store.apply.keys import KeyLocks
 from perdure_store.apply.load_scopes import (
     Blocks,
@@ -59,7 +59,6 @@ from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
 _ENDS_WAITS = frozenset({TimerKind.WAIT, TimerKind.START_CHILD, TimerKind.CHILD_ENDED})
-_OF_CHILDREN = frozenset({TimerKind.START_CHILD, TimerKind.CHILD_ENDED, TimerKind.TIMEOUT})
 _NO_MAIL = Mailbox()
 
 
@@ -109,7 +108,7 @@ async def load_views(
     }
     views = await _with_inputs(connection, views, named, definitions)
     views = await with_scopes(connection, views)
-    views = await _with_children(connection, views)
+    views = await with_children(connection, views)
     views = await _with_attempts(connection, views, batch)
     return await _with_passed(connection, views, batch)
 
@@ -141,10 +140,6 @@ class More:
                 n for n, step in steps.items() if step.status in self.wanted.unfinished
             )
         children = {**{child.step: child for child in self.leaving}, **view.children}
-        leaving = view.leaving
-        if self.wanted.leaving:
-            found = (child.step for child in self.leaving)
-            leaving = tuple(n for n in found if children[n].status is ChildStatus.RUNNING)
         return replace(
             view,
             run=replace(view.run, input=view.run.input if self.input is None else self.input),
@@ -164,7 +159,7 @@ class More:
                 },
             },
             children=children,
-            leaving=leaving,
+            leaving=still_leaving(self.leaving, children) if self.wanted.leaving else view.leaving,
             mail=self.mail.added_to(view.mail),
         )
 
@@ -193,9 +188,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         )
         effects += tuple(_effects(reopening))
         rows += reopening
-    leaving: list[ChildState] = []
-    if wanted.leaving:
-        leaving = await load_leaving(connection, run.run_id)
+    leaving = await load_leaving(connection, run.run_id) if wanted.leaving else ()
     if wanted.input:
         (row,) = await connection.fetch(sql("apply.load_inputs"), [run.run_id])
         payload = row["input"]
@@ -208,7 +201,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
         {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
         await load_more_mail(connection, run, wanted, keys),
-        tuple(leaving),
+        leaving,
         tuple(row["step"] for row in reopening),
     )
 
@@ -349,20 +342,6 @@ async def _with_inputs(
             view = views[row["run_id"]]
             views[row["run_id"]] = replace(view, run=replace(view.run, input=row["input"]))
     return views
-
-
-async def _with_children(connection: Connection, views: dict[UUID, View]) -> dict[UUID, View]:
-    """Add the children of the steps whose timers are delivered."""
-    about = [
-        (run_id, timer.step)
-        for run_id, view in views.items()
-        for timer in view.timers.values()
-        if timer.step is not None and timer.kind in _OF_CHILDREN
-    ]
-    children = await load_children(connection, about)
-    return {
-        run_id: replace(view, children=children.get(run_id, {})) for run_id, view in views.items()
-    }
 
 
 async def _with_attempts(
