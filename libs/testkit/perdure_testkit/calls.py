@@ -123,6 +123,21 @@ class Calls:
         request = hot.FireTimersRequest(timers=timers)
         return list((await self.hot.FireTimers(request, timeout=SECONDS)).results)
 
+    def signal_item(
+        self, name: str, target: UUID | str, data: bytes = b"1", *, signal_id: str = ""
+    ) -> hot.SignalItem:
+        """A signal of the org's to a run, or by a key; without an id it is one of its own."""
+        signal = hot.SignalContent(name=name, data=data, signal_id=signal_id or str(uuid.uuid4()))
+        if isinstance(target, UUID):
+            return hot.SignalItem(org=self.org, run_id=str(target), signal=signal)
+        return hot.SignalItem(org=self.org, key=target, signal=signal)
+
+    async def signal(self, *items: hot.SignalItem) -> list[hot.SignalResult]:
+        """Send signals in one call."""
+        return list(
+            (await self.hot.Signal(hot.SignalRequest(items=items), timeout=SECONDS)).results
+        )
+
     async def expire(
         self, *leases: StepLease, timed_out: bool = False
     ) -> list[hot.ItemStatus.ValueType]:

@@ -20,6 +20,7 @@ Make = Callable[[Calls], Awaitable[UUID]]
 WAIT = "name: waits\nnodes: {a: {wait: 1h}}"
 NODES = " ".join(f"n{number}: {{transform: '1'}}," for number in range(120))
 LIMITED = "name: limited\nnodes: {a: {wait: 1h, deadline: 2h}}"
+AWAITS = "name: awaits\nnodes: {a: {signal: {name: go, deadline: 1h}}}"
 MANY = f"name: many\nnodes: {{{NODES} last: {{needs: [n0], wait: 1h}}}}"
 
 
@@ -47,6 +48,12 @@ async def waiting(calls: Calls) -> UUID:
 async def limited(calls: Calls) -> UUID:
     await calls.publish(LIMITED)
     return await calls.start("limited")
+
+
+async def awaiting(calls: Calls) -> UUID:
+    """A run that waits for a signal, for an hour at most."""
+    await calls.publish(AWAITS)
+    return await calls.start("awaits")
 
 
 async def put_off(calls: Calls) -> UUID:
@@ -159,6 +166,12 @@ SABOTAGE = [
         id="waiting-with-nothing-but-a-deadline",
     ),
     pytest.param(
+        awaiting,
+        "DELETE FROM signal_waits WHERE run_id = $1",
+        (1, "waiting", "waiting for nothing that will come"),
+        id="waiting-for-a-signal-without-its-open-wait",
+    ),
+    pytest.param(
         queued,
         "WITH gone AS (DELETE FROM outbox WHERE run_id = $1)"
         " UPDATE steps SET status = 'parked', parked_on = 'pause', parked_generation = 1,"
@@ -261,6 +274,11 @@ async def test_r10_the_view_names_what_was_broken(
             ending,
             "UPDATE timers SET next_try = next_try WHERE run_id = $1",
             id="an-unfinished-child-that-an-end-waits-for",
+        ),
+        pytest.param(
+            awaiting,
+            "DELETE FROM timers WHERE run_id = $1",
+            id="an-open-wait-for-a-signal",
         ),
         pytest.param(
             waiting,
