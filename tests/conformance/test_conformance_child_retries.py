@@ -4,7 +4,7 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
-from perdure_machine.events import ChildStarted, FireTimer, TellOfChild
+from perdure_machine.events import ChildStarted, FireTimer, RetryRun, TellOfChild
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import ChildUnwanted, ChildWanted
 from perdure_machine.states import ChildStatus, RunStatus, StepStatus, TimerKind
@@ -159,3 +159,23 @@ async def test_a_start_that_is_told_after_its_childs_failure_takes_nothing_from_
     await child.succeed(await child.acquire(second, "work"), b"7")
     await driver.settle()
     assert (await driver.engine.run(run)).output == b"7"
+
+
+async def test_a_retried_run_whose_new_child_fails_fails_again_f122(
+    driver: Driver, child: Driver
+) -> None:
+    """What the first child came to is not told again, neither as it was nor as a success."""
+    run = await start(driver, child)
+    for code in ("FIRST", "SECOND"):
+        of_child = await child_of(driver, run)
+        await child.fail(await child.acquire(of_child, "work"), ErrorClass.PERMANENT, code)
+        await driver.settle()
+        error = (await driver.step(run, "call")).error
+        assert error is not None
+        assert error.code == code
+        assert (await driver.engine.run(run)).status is RunStatus.FAILED
+        await driver.submit(run, RetryRun())
+    await child.succeed(await child.acquire(await child_of(driver, run), "work"), b"7")
+    await driver.settle()
+    state = await driver.engine.run(run)
+    assert (state.status, state.output) == (RunStatus.COMPLETED, b"7")
