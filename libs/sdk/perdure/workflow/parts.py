@@ -75,10 +75,14 @@ class Part:
     def _members(self) -> dict[str, Json]:
         named = ((field.name, getattr(self, field.name)) for field in fields(self))
         return {
-            name.rstrip("_"): value.text if name in _CONDITIONS else written(value)
-            for name, value in named
-            if value is not UNSET
+            name.rstrip("_"): _member(name, value) for name, value in named if value is not UNSET
         }
+
+
+def _member(name: str, value: object) -> Json:
+    if name in _CONDITIONS and isinstance(value, Expr):
+        return value.text
+    return written(value)
 
 
 def written(value: object) -> Json:
