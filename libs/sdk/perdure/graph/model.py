@@ -105,7 +105,8 @@ def _lines(id_: str, kind: str, node: Members) -> Iterator[str]:
 
 def _picked(body: object, kind: str) -> list[str]:
     members = _members(body)
-    return [str(members[name]) for name in _DETAILS.get(kind, ()) if name in members]
+    told = (members.get(name) for name in _DETAILS.get(kind, ()))
+    return [text for text in told if isinstance(text, str)]
 
 
 def _ways_out(id_: str, node: Members) -> Iterator[Edge]:
