@@ -207,6 +207,7 @@ CREATE TABLE runs (
     pauses integer DEFAULT 0 NOT NULL,
     dead_lettered boolean DEFAULT false NOT NULL,
     recounted integer DEFAULT 0 NOT NULL,
+    exclusive_key text,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -361,9 +362,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -465,6 +466,24 @@ CREATE TABLE dead_letters (
     CONSTRAINT dead_letters_cause_known CHECK ((cause = ANY (ARRAY['retries'::text, 'poison'::text, 'permanent'::text])))
 ) PARTITION BY RANGE (run_id);
 
+CREATE TABLE exclusive_keys (
+    org text NOT NULL,
+    key text NOT NULL,
+    holder uuid,
+    told boolean DEFAULT false NOT NULL,
+    CONSTRAINT exclusive_keys_pkey PRIMARY KEY (org, key)
+);
+
+CREATE TABLE exclusive_waiters (
+    org text NOT NULL,
+    key text NOT NULL,
+    place bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    run_id uuid NOT NULL,
+    told boolean DEFAULT false NOT NULL,
+    CONSTRAINT exclusive_waiters_pkey PRIMARY KEY (org, key, place),
+    CONSTRAINT exclusive_waiters_one_place UNIQUE (run_id)
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -538,6 +557,15 @@ CREATE VIEW standing_causes AS
   WHERE s.parked_on = 'pause'::text AND (r.paused OR (EXISTS ( SELECT
            FROM timers t
           WHERE t.run_id = s.run_id AND t.kind = 'unpark'::text)));
+
+CREATE VIEW places_in_turn AS
+ SELECT w.run_id
+   FROM exclusive_waiters w
+     JOIN exclusive_keys k ON k.org = w.org AND k.key = w.key
+     JOIN runs h ON h.run_id = k.holder
+  WHERE h.status = 'running'::run_status OR (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = h.run_id AND t.kind = 'hand_over'::text));
 
 CREATE VIEW no_way_forward AS
  SELECT s.org,
@@ -627,6 +655,9 @@ UNION ALL
            FROM children c
              JOIN runs child ON child.run_id = c.child_run
           WHERE r.awaited_children > 0 AND c.run_id = r.run_id AND c.on_parent_end = 'wait'::text AND child.status = 'running'::run_status
+         OFFSET 0)) AND NOT (EXISTS ( SELECT
+           FROM places_in_turn p
+          WHERE p.run_id = r.run_id
          OFFSET 0));
 
 -- ---- Triggers
@@ -673,7 +704,6 @@ GRANT INSERT, SELECT, UPDATE ON blocks TO perdure_coordinator;
 GRANT SELECT ON blocks TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON ways_of_waiting TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON standing_causes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON children TO perdure_coordinator;
 GRANT SELECT ON children TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT DELETE, INSERT, SELECT, UPDATE ON correlation_keys TO perdure_coordinator;
@@ -686,6 +716,12 @@ GRANT DELETE, INSERT, SELECT ON signal_waits TO perdure_coordinator;
 GRANT SELECT ON signal_waits TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT DELETE, INSERT, SELECT ON dead_letters TO perdure_coordinator;
 GRANT SELECT ON dead_letters TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON exclusive_keys TO perdure_coordinator;
+GRANT SELECT ON exclusive_keys TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON exclusive_waiters TO perdure_coordinator;
+GRANT SELECT ON exclusive_waiters TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON places_in_turn TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;

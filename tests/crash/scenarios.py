@@ -23,6 +23,8 @@ SELECT org, run_id, step, 'start_child', true, clock_timestamp(), clock_timestam
   FROM children WHERE run_id = $1
 """
 
+_ABANDON_KEY = "UPDATE exclusive_keys SET holder = NULL WHERE key = 'turns'"
+
 Scenario = Callable[[Stage, Entry], Awaitable[None]]
 
 _LEADS = """
@@ -195,6 +197,32 @@ async def by_growing_too_old(stage: Stage, entry: Entry) -> None:
     await assert_nothing_left(stage.place)
 
 
+async def by_every_event(stage: Stage, entry: Entry) -> None:
+    """What runs leave for each other is committed with their ends: by children, by turns."""
+    await by_a_run_its_effect_and_a_childs_end(stage, entry)
+    first, ahead, second, behind = await stage.start_turns()
+    stage.arm(entry)
+    ahead.let_go()
+    await stage.crash(entry)
+    await ended(stage.client, stage.place, first, within=RUN_SECONDS)
+    await behind.wait_running()
+    behind.let_go()
+    await stage.ends(second)
+
+
+async def by_a_lost_hand_over(stage: Stage, entry: Entry) -> None:
+    """A run waits for an exclusive key that nobody has any more."""
+    first, ahead, second, behind = await stage.start_turns()
+    stage.arm(entry)
+    await stage.place.execute(_ABANDON_KEY)
+    await stage.crash(entry)
+    await behind.wait_running()
+    for holding in (ahead, behind):
+        holding.let_go()
+    await ended(stage.client, stage.place, first, within=RUN_SECONDS)
+    await stage.ends(second)
+
+
 async def by_starting(stage: Stage, entry: Entry) -> None:
     """The owner comes by when it starts."""
     await stage.engine.supervisor.stop(entry.owner)
@@ -340,7 +368,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_drop_free_keys": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
-    "store.commit_events": by_a_run_its_effect_and_a_childs_end,
+    "store.commit_events": by_every_event,
     "store.commit_forgoing": by_forgoing,
     "store.commit_drop_signals": while_a_run_goes_on,
     "store.commit_months": while_a_run_goes_on,
@@ -360,6 +388,7 @@ SCENARIOS: dict[str, Scenario] = {
     "streams.xautoclaim": while_a_run_goes_on,
     "streams.xreadgroup": by_a_run,
     "sweeper.deliver_signals": by_a_signal_that_was_not_delivered,
+    "sweeper.begin_runs": by_a_lost_hand_over,
     "sweeper.expire_leases": while_a_run_goes_on,
     "sweeper.expire_runs": by_growing_too_old,
     "timer.fire_timers": by_a_run,

@@ -39,6 +39,13 @@ nodes:
   call: {needs: [hold], run: {workflow: child, input: "${input.child}"}}
 """
 
+TURNS_WORKFLOW = """
+name: turns
+exclusive: {key: turns}
+nodes:
+  hold: {task: {handler: test.hold}}
+"""
+
 AWAITING_WORKFLOW = """
 name: awaiting
 nodes:
@@ -68,10 +75,18 @@ class Stage:
     async def publish(self) -> None:
         """Publish the workflows; to be called once."""
         await self.tours.publish()
-        for document in (HELD_WORKFLOW, CHILD_WORKFLOW, PARENT_WORKFLOW):
+        for document in (HELD_WORKFLOW, CHILD_WORKFLOW, PARENT_WORKFLOW, TURNS_WORKFLOW):
             await self.client.publish_workflow(document)
         await self.client.publish_workflow(HELD_WORKFLOW)
         await self.client.publish_workflow(AWAITING_WORKFLOW)
+
+    async def start_turns(self) -> tuple[str, Holding, str, Holding]:
+        """Start two runs of one exclusive key; return them when the first holds it."""
+        ahead, behind = [Holding.within(self.place.directory) for _ in range(2)]
+        first = (await self.client.start_run("turns", ahead.given)).run_id
+        second = (await self.client.start_run("turns", behind.given)).run_id
+        await ahead.wait_running()
+        return first, ahead, second, behind
 
     async def start_holding(self) -> tuple[str, Holding]:
         """Start a run of `held` and return it when its step runs."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from uuid import UUID
 
 from perdure_machine.mailbox import Address, SignalState, WaitState
@@ -180,6 +181,26 @@ class PutChild:
     child: ChildState
 
 
+class KeyMove(StrEnum):
+    """What becomes of an exclusive key."""
+
+    TAKE = "take"  # the run has it, and waits for it no more
+    AWAIT = "await"  # the run is the last that waits for it
+    REPLACE = "replace"  # those who have and want it were told to end
+    PASS = "pass"  # from the run, which ended, to another that waits
+    LEAVE = "leave"  # the run waits for it no more
+    FREE = "free"  # nobody has it
+
+
+@dataclass(frozen=True, slots=True)
+class MoveKey:
+    """The run does something about its exclusive key, whose lock is held; `to` with PASS only."""
+
+    move: KeyMove
+    key: str
+    to: UUID | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ForgetScope:
     """An ended scope and all in it is kept no longer: steps, tries, lines of the history.
@@ -275,5 +296,6 @@ Action = (
     | NoteSignal
     | PutDeadLetter
     | DropDeadLetter
+    | MoveKey
     | RecordHistory
 )

@@ -21,6 +21,7 @@ from perdure_machine.actions import (
     ForgetScope,
     HoldTimer,
     LetTimersGo,
+    MoveKey,
     NoteSignal,
     OpenWait,
     PutBlock,
@@ -87,6 +88,7 @@ class Changes:
     let_timers_go: tuple[int | None, ...]  # of these steps, None: of the run as a whole
     drop_step_timers: tuple[DropStepTimers, ...]
     drop_run_timers: tuple[TimerKind, ...]
+    key_moves: tuple[MoveKey, ...]
     attempts: tuple[RecordAttempt, ...]
     effects: tuple[PutEffect, ...]
     children: tuple[PutChild, ...]
@@ -123,6 +125,7 @@ class _Folder:
         self.let_timers_go: dict[int | None, None] = {}
         self.drop_step_timers: list[DropStepTimers] = []
         self.drop_run_timers: list[TimerKind] = []
+        self.key_moves: list[MoveKey] = []
         self.attempts: list[RecordAttempt] = []
         self.effects: dict[str, PutEffect] = {}
         self.children: dict[int, PutChild] = {}
@@ -157,6 +160,8 @@ class _Folder:
             case DropRunTimers(kind):
                 self.set_timers = [one for one in self.set_timers if one.kind is not kind]
                 self.drop_run_timers.append(kind)
+            case MoveKey():
+                self.key_moves.append(action)
             case RecordAttempt():
                 self.attempts.append(action)
             case PutEffect():
@@ -218,6 +223,7 @@ class _Folder:
             let_timers_go=tuple(self.let_timers_go),
             drop_step_timers=tuple(self.drop_step_timers),
             drop_run_timers=tuple(self.drop_run_timers),
+            key_moves=tuple(self.key_moves),
             attempts=tuple(self.attempts),
             effects=tuple(self.effects.values()),
             children=tuple(self.children.values()),

@@ -9,7 +9,7 @@ from uuid import UUID
 from perdure_machine.actions import Instant
 from perdure_machine.mailbox import SignalState
 from perdure_machine.states import EffectOutcome
-from perdure_machine.view import NodeError, Parent
+from perdure_machine.view import KeyQueue, NodeError, Parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,8 @@ class Queue:
 class Start:
     """A new run; `input` has its defaults filled in and is checked.
 
-    `start` is when it is to begin, None for at once. `signal` is sent with it.
+    `start` is when it is to begin, None for at once. `signal` is sent with it. `exclusive_key` is
+    what only one run may hold; `queue` who has and wants it, for one that is to begin at once.
     """
 
     run_id: UUID
@@ -40,6 +41,8 @@ class Start:
     depth: int = 0
     start: Instant | None = None
     signal: SignalState | None = None
+    exclusive_key: str | None = None
+    queue: KeyQueue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,6 +211,11 @@ class DiscardDeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class BeginRun:
+    """Nobody may have the exclusive key any more that the run waits for."""
+
+
+@dataclass(frozen=True, slots=True)
 class ExpireRun:
     """The run may have passed its deadline or its age limit."""
 
@@ -228,6 +236,7 @@ Event = (
     | ResumeRun
     | RetryRun
     | DiscardDeadLetter
+    | BeginRun
     | ExpireRun
 )
 """What happens to a run that exists."""

@@ -87,6 +87,9 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
     {
         "run_started": lambda d, f: f"the run started{_below(d)}",
         "run_scheduled": lambda d, f: f"the run is to begin {_begins(d)}",
+        "run_queued": lambda d, f: (
+            f"the run waits behind {_run(d)} for the exclusive key `{d.get('key', '?')}`"
+        ),
         "run_completed": lambda d, f: "every node ended: the run completed",
         "run_finished": lambda d, f: f"{_node(d)} finished the run",
         "run_failing": lambda d, f: (

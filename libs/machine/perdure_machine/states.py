@@ -121,7 +121,8 @@ class TimerKind(StrEnum):
     TIMEOUT = "timeout"  # the most that a try of a whole sub-graph may take
     DEADLINE = "deadline"  # the end of the time that a node has
     END_STEPS = "end_steps"  # end the unfinished steps of a closed run, some at a time
-    BEGIN = "begin"  # begin a run whose start was put off
+    BEGIN = "begin"  # begin a run whose start was put off, or whose exclusive key is its own now
+    HAND_OVER = "hand_over"  # give the exclusive key of a run that ended to the next
     ADVANCE = "advance"  # go on with inline nodes that were too many for one event
     FAN_OUT = "fan_out"  # make the rows of the next items of a `for_each`
     EMIT = "emit"  # send a signal to another run, or by a key
@@ -140,6 +141,7 @@ INTERNAL_TIMERS = frozenset(
     {
         TimerKind.END_STEPS,
         TimerKind.BEGIN,
+        TimerKind.HAND_OVER,
         TimerKind.ADVANCE,
         TimerKind.FAN_OUT,
         TimerKind.STOP_INSIDE,

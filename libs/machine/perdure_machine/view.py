@@ -89,6 +89,7 @@ class RunState:
     awaited_children: int = 0
     pending: bool = False
     begun_ms: int | None = None
+    exclusive_key: str | None = None
 
     @property
     def ended_steps(self) -> int:
@@ -287,6 +288,22 @@ class RowsOf:
 
 
 @dataclass(frozen=True, slots=True)
+class KeyQueue:
+    """Who has and wants an exclusive key, seen from one run, under the key's lock.
+
+    `is_open`: the holder has not ended; `told`: it was told to make way. `first` is the first that
+    waits before the run, `untold` those before it that were not told; `waits`: the run waits too.
+    """
+
+    holder: UUID | None = None
+    is_open: bool = False
+    told: bool = False
+    first: UUID | None = None
+    untold: tuple[UUID, ...] = ()
+    waits: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """A run and what was loaded of it.
 
@@ -316,6 +333,7 @@ class View:
     passed: frozenset[RunLimit] = frozenset()
     mail: Mailbox = field(default_factory=Mailbox)
     reopening: tuple[int, ...] | None = None
+    queue: KeyQueue | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,6 +344,7 @@ class Wanted:
     outputs: frozenset[At] = frozenset()  # the outputs of those of them that have one
     steps: frozenset[int] = frozenset()  # these steps, with inputs
     input: bool = False
+    queue: bool = False
     scopes: frozenset[Place] = frozenset()  # these, and what they stand in up to the top
     blocks: frozenset[int] = frozenset()  # the counters of these steps
     open_inside: frozenset[str] = frozenset()  # unfinished steps whose scope's path begins so

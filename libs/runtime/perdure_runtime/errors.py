@@ -85,6 +85,10 @@ class Reason(StrEnum):
         "RUN_ALREADY_STARTED",
         "The start key belongs to a run that was started by a different request.",
     )
+    EXCLUSIVE_KEY_HELD = (
+        "EXCLUSIVE_KEY_HELD",
+        "Another run holds the exclusive key, and the workflow does not wait for it.",
+    )
     VERSION_EXISTS = (
         "VERSION_EXISTS",
         "This version of the workflow was published with other content.",

@@ -44,6 +44,14 @@ class OldRun:
 
 
 @dataclass(frozen=True, slots=True)
+class StalledRun:
+    """A run that is the first to wait for an exclusive key that nobody has."""
+
+    org: str
+    run_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
 class Stuck:
     """A step, or a run where `step` is None, with no way forward; `missing` is what it lacks."""
 
@@ -101,6 +109,16 @@ async def old_runs(connection: Connection, after: OldRun | None, *, limit: int) 
         limit,
     )
     return [OldRun(row["org"], row["run_id"], row["passed_at"]) for row in rows]
+
+
+async def stalled_runs(
+    connection: Connection, after: StalledRun | None, *, limit: int
+) -> list[StalledRun]:
+    """Return the next runs, after `after`, that nothing tells to begin although they may."""
+    rows = await connection.fetch(
+        sql("exclusive.stalled"), after.run_id if after else NO_RUN, limit
+    )
+    return [StalledRun(row["org"], row["run_id"]) for row in rows]
 
 
 async def stuck_page(

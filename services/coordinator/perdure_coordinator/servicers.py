@@ -16,6 +16,7 @@ from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
 from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
+from perdure_coordinator.handlers.begin_runs import begin_runs
 from perdure_coordinator.handlers.cancel_run import cancel_run
 from perdure_coordinator.handlers.command_run import command_run
 from perdure_coordinator.handlers.deliver_signals import deliver_signals
@@ -115,6 +116,12 @@ class Coordinator(CoordinatorServiceServicer):
     ) -> hot.ExpireLeasesResponse:
         """See `handlers/expire_leases.py`."""
         return await expire_leases(self._committers, self._renewals, request)
+
+    async def BeginRuns(
+        self, request: hot.BeginRunsRequest, context: Context
+    ) -> hot.BeginRunsResponse:
+        """See `handlers/begin_runs.py`."""
+        return await begin_runs(self._committers, request)
 
     async def ExpireRuns(
         self, request: hot.ExpireRunsRequest, context: Context

@@ -1,4 +1,4 @@
-"""Leases and runs whose time is over, sent to the coordinator as events (protocol p3)."""
+"""Leases and runs whose time is over or has come, sent to the coordinator as events (p3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import TypeVar
 import asyncpg
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ITEM_STATUS_APPLIED,
+    BeginRunsRequest,
+    BeginRunsResponse,
     ExpireLeasesRequest,
     ExpireLeasesResponse,
     ExpireRunsRequest,
@@ -31,12 +33,15 @@ from perdure_store.pool import Connection, acquire
 from perdure_store.sweeps import (
     ExpiredLease,
     OldRun,
+    StalledRun,
     database_time,
     expired_leases,
     old_runs,
+    stalled_runs,
 )
 
 EXPIRE_LEASES = fail_points.declare("sweeper.expire_leases")
+BEGIN_RUNS = fail_points.declare("sweeper.begin_runs")
 EXPIRE_RUNS = fail_points.declare("sweeper.expire_runs")
 
 CALL_SECONDS = 5.0
@@ -71,7 +76,7 @@ class Expiry:
         self._ahead = math.inf  # database time minus this clock, in seconds, at the last pass
 
     async def run_once(self) -> Pass:
-        """Look at every lease and run whose time is over, page by page."""
+        """Look at every lease and run whose time is over or has come, page by page."""
         well_since, self._well_since = self._well_since, None
         if not self._leadership.is_leader:
             return Pass()
@@ -79,9 +84,9 @@ class Expiry:
         if await self._clock_jumped(now) or well_since is None:
             well_since = now
         expired = await self._expire_leases(now - well_since)
-        old = await self._expire_runs()
+        old, stalled = await self._expire_runs(), await self._begin_runs()
         self._well_since = well_since
-        return Pass({"expired_leases": expired, "old_runs": old})
+        return Pass({"expired_leases": expired, "old_runs": old, "stalled_runs": stalled})
 
     async def _clock_jumped(self, now: float) -> bool:
         async with acquire(self._pool) as connection:
@@ -99,6 +104,12 @@ class Expiry:
         applied = 0
         async for page in self._pages(partial(old_runs, limit=PAGE)):
             applied += await self._send_runs(page)
+        return applied
+
+    async def _begin_runs(self) -> int:
+        applied = 0
+        async for page in self._pages(partial(stalled_runs, limit=PAGE)):
+            applied += await self._send_stalled(page)
         return applied
 
     async def _pages(self, find: Find[Found]) -> AsyncIterator[list[Found]]:
@@ -126,6 +137,13 @@ class Expiry:
         )
         return _applied(answer.results)
 
+    async def _send_stalled(self, runs: Sequence[StalledRun]) -> int:
+        request = BeginRunsRequest(runs=map(_run_message, runs))
+        answer: BeginRunsResponse = await self._client.call(
+            self._stub.BeginRuns, request, timeout=CALL_SECONDS, fail_point=BEGIN_RUNS
+        )
+        return _applied(answer.results)
+
 
 def _applied(results: Iterable[ItemStatus.ValueType]) -> int:
     return sum(status == ITEM_STATUS_APPLIED for status in results)
@@ -142,5 +160,5 @@ def _lease_message(expired: ExpiredLease) -> ExpiredLeaseMessage:
     return ExpiredLeaseMessage(lease=lease, timed_out=expired.timed_out)
 
 
-def _run_message(run: OldRun) -> RunRef:
+def _run_message(run: OldRun | StalledRun) -> RunRef:
     return RunRef(org=run.org, run_id=str(run.run_id))

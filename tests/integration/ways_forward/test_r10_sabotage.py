@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 import pytest
@@ -61,6 +62,15 @@ async def put_off(calls: Calls) -> UUID:
     item.start_after.FromSeconds(3600)
     (result,) = await calls.start_all([item])
     return UUID(result.run_id)
+
+
+async def in_turn(calls: Calls) -> UUID:
+    """A run that waits for its turn behind another."""
+    await calls.publish("name: turns\nexclusive: {key: '${input.k}'}\nnodes: {a: {wait: 1h}}")
+    key = json.dumps(str(uuid4())).encode()
+    payload = b'{"k": %b}' % key
+    await calls.start("turns", input=payload)
+    return await calls.start("turns", input=payload)
 
 
 async def advancing(calls: Calls) -> UUID:
@@ -185,6 +195,19 @@ SABOTAGE = [
         " UPDATE steps SET status = 'completed', ended_at = clock_timestamp() WHERE run_id = $1",
         (None, "running", "running with no unfinished step and no internal event"),
         id="run-with-nothing-left-to-do",
+    ),
+    pytest.param(
+        in_turn,
+        "DELETE FROM exclusive_waiters WHERE run_id = $1",
+        (None, "running", "running with no unfinished step and no internal event"),
+        id="run-that-lost-its-place",
+    ),
+    pytest.param(
+        in_turn,
+        "UPDATE exclusive_keys AS k SET holder = NULL FROM exclusive_waiters AS w"
+        " WHERE w.run_id = $1 AND k.org = w.org AND k.key = w.key",
+        (None, "running", "running with no unfinished step and no internal event"),
+        id="run-that-waits-for-a-key-that-nobody-has",
     ),
     pytest.param(
         put_off,

@@ -147,6 +147,9 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def DeliverSignals(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def BeginRuns(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     async def ExpireRuns(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 

@@ -197,7 +197,6 @@ def test_the_refusal_carries_its_reason_and_a_violation_for_each_problem() -> No
 @pytest.mark.parametrize(
     ("document", "path", "name"),
     [
-        ("exclusive: {key: x}", "exclusive", "exclusive"),
         ("compensate_on_cancel: true", "compensate_on_cancel", "compensate_on_cancel"),
         ("at_end: []", "at_end", "at_end"),
         ("trigger: {event: x}", "trigger", "trigger"),
@@ -369,3 +368,18 @@ def test_only_a_join_that_leaves_branches_open_cancels_the_rest(join: str) -> No
 def test_a_node_of_a_sub_graph_publishes_nothing() -> None:
     found = problems("name: w\nnodes: {a: {group: {nodes: {b: {wait: 1s, publish: x}}}}}")
     assert found == {"nodes.a.group.nodes.b.publish": ["a sub-graph has no output to give away"]}
+
+
+@pytest.mark.parametrize(
+    ("exclusive", "path"),
+    [
+        ("{policy: queue}", "exclusive.key"),
+        ("{key: x, policy: wait}", "exclusive.policy"),
+        ("{key: ''}", "exclusive.key"),
+        ("{key: '${nodes.a.output}'}", "exclusive.key"),
+        ("x", "exclusive"),
+    ],
+)
+def test_an_exclusive_key_is_a_template_over_the_input(exclusive: str, path: str) -> None:
+    found = problems(f"name: w\nnodes: {{a: {{wait: 1s}}}}\nexclusive: {exclusive}")
+    assert set(found) == {path}

@@ -47,7 +47,7 @@ LEAST: dict[str, dict[str, Any]] = {
     "run": {"workflow": "other"},
     "cancel_run": {"run": OTHER_RUN},
 }
-PLACES = ("node", *LEAST, "case", "handler", "retry_rule")
+PLACES = ("exclusive", "node", *LEAST, "case", "handler", "retry_rule")
 
 
 def document(node: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -75,6 +75,9 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
             yield f"{kind}.{name}", document({kind: one_of_two(body)})
     for name, value in each(definitions["retry_rule"]["properties"]):
         yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
+    for name, value in each(definitions["exclusive"]["properties"]):
+        exclusive = {"key": "k", name: value}
+        yield f"exclusive.{name}", document({"wait": 1}, exclusive=exclusive)
     for value in definitions["join"]["examples"]:
         yield "join", document({"task": {"handler": "h"}, "join": value})
     for name, value in each(definitions["case"]["properties"]):
@@ -121,6 +124,7 @@ GIVEN: dict[str, Any] = {
     "patience": "1h",
     "amount": 3,
     "run": "01890a5d-ac96-774b-bcce-b302099a8057",
+    "account": "acme",
     "l": [1, 2],
     "orders": [{"id": 1}, {"id": 2}],
     "rows": [1, 2, 3],

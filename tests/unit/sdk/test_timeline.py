@@ -113,6 +113,13 @@ def test_a_run_that_was_put_off_says_when_it_begins_and_counts_from_then() -> No
     assert standing(run, NOW) == "running after 30.0 s"
 
 
+def test_a_run_that_waits_for_its_key_names_who_has_it() -> None:
+    run = running()
+    run.exclusive_key, run.waits_for_run_id = "acme", "r-1"
+    assert standing(run, NOW) == "waits behind run r-1 for `acme`"
+    assert "exclusive acme" in "\n".join(timeline(run, NOW))
+
+
 def test_the_deadline_of_a_run_is_shown() -> None:
     run = running()
     run.deadline_at.CopyFrom(at(3600))

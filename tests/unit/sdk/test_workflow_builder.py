@@ -349,6 +349,7 @@ construct(
     """
     name: deadlines
     deadline: 2h
+    exclusive: {key: "${input.account}", policy: replace}
     nodes:
       a: {task: {handler: echo}, timeout: 10s, deadline: "${input.patience}", publish: echoed}
       b: {wait: 1h, deadline: 1.5}
@@ -360,6 +361,7 @@ construct(
             B: wf.Wait("1h", deadline=timedelta(milliseconds=1500)),
         },
         deadline="2h",
+        exclusive=wf.Exclusive(wf.INPUT["account"], policy="replace"),
     ),
 )
 construct(

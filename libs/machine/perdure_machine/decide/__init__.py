@@ -14,6 +14,7 @@ from perdure_machine.decide.dead_letters import discard
 from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.decide.emitting import end_emission
 from perdure_machine.decide.ending import cancel_run, expire_run, terminate_run
+from perdure_machine.decide.exclusive import rouse
 from perdure_machine.decide.leasing import acquire, expire, release
 from perdure_machine.decide.parking import park_changed, pause_run, resume_run
 from perdure_machine.decide.reopening import retry_run
@@ -24,6 +25,7 @@ from perdure_machine.decide.timing import fire
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
     Acquire,
+    BeginRun,
     CancelRun,
     DeliverSignals,
     DiscardDeadLetter,
@@ -89,5 +91,7 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return retry_run(draft, event)
         case DiscardDeadLetter():
             return discard(draft, event)
+        case BeginRun():
+            return rouse(draft)
         case ExpireRun():
             return expire_run(draft)

@@ -12,12 +12,13 @@ from datetime import UTC, datetime
 from perdure_machine.actions import Instant, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import fail_run
+from perdure_machine.decide.exclusive import EXCLUSIVE_KEY_HELD, Entry, ahead, enter, queue_of
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.expressions import ExpressionFailed, evaluate_duration
-from perdure_machine.node_error import expression_error
+from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.places import TOP, at_top
 from perdure_machine.states import RunLimit, TimerKind
-from perdure_machine.view import TimerState
+from perdure_machine.view import NodeError, TimerState
 
 
 def begin_run(draft: Draft) -> None:
@@ -52,10 +53,23 @@ def put_off(draft: Draft, start: Instant) -> None:
 
 
 def begin_now(draft: Draft, timer: TimerState) -> None:
-    """Begin a run whose time has come; one that has begun or ended is left alone (R5)."""
-    if draft.running and draft.run.pending:
+    """Begin a run whose time has come, unless its key is not its own yet.
+
+    One that has begun or ended is left alone (R5).
+    """
+    if not draft.running or not draft.run.pending:
+        return
+    entry = enter(draft) if draft.run.exclusive_key is not None else Entry.FREE
+    if entry is Entry.REFUSED:
+        fail_run(draft, _key_held(draft))
+    elif entry is Entry.FREE:
         draft.run = replace(draft.run, pending=False, begun_ms=timer.now_ms)
         begin_run(draft)
+
+
+def _key_held(draft: Draft) -> NodeError:
+    message = f"run {ahead(queue_of(draft))} holds the exclusive key `{draft.run.exclusive_key}`"
+    return NodeError(ErrorClass.PERMANENT, EXCLUSIVE_KEY_HELD, message)
 
 
 def limits_of(draft: Draft) -> dict[RunLimit, float]:

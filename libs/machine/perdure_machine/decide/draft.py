@@ -90,6 +90,7 @@ class Draft:
         self.touched: dict[Place, None] = {}
         self.changed: dict[int, None] = {}
         self.lost: dict[At, str] = {}
+        self.queue = view.queue
         self._offer: Offer | None = None
         self._by_node = {step.at: step.step for step in view.steps.values()}
         self._known_places = set(view.known_places)
@@ -358,6 +359,8 @@ class Draft:
         if run.paused:
             self.actions.append(LetTimersGo(None))
         self.run = replace(run, generation=run.generation + 1, paused=False)
+        if run.exclusive_key is not None:
+            self.actions.append(SetTimer(TimerKind.HAND_OVER, None, 0.0))
         self._ended = True
         self._leaves_children |= run.open_children > 0
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
 
-from perdure_runtime.errors import FieldViolation, InvalidArgument
+from perdure_runtime.errors import AlreadyExists, FieldViolation, InvalidArgument, Reason
 
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.beginning import begin_run, limits_of, put_off
 from perdure_machine.decide.draft import Decision, Draft
+from perdure_machine.decide.exclusive import Entry, ahead, enter, key_of, queue_of
 from perdure_machine.decide.mail import store
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
@@ -30,28 +33,59 @@ def decide_start(
     event: Start,
     mail: Mailbox = NOTHING_SENT,
 ) -> Decision:
-    """Return the decision that makes the run, and begins it unless it is put off.
+    """Return the decision that makes the run, and begins it unless it is put off or has to wait.
 
-    Raises `ViewTooNarrow` where `mail` lacks a correlation key that one of its nodes waits on.
+    `event` is as `check_start` returned it, with the queue of its key. Raises `AlreadyExists` where
+    another run holds that and this one does not wait, and `ViewTooNarrow` where `mail` lacks a
+    correlation key that one of its nodes waits on.
     """
     draft = _new_draft(definition, lanes, event, mail)
-    if event.start is None:
+    if event.start is not None:
+        put_off(draft, event.start)
+    elif event.exclusive_key is None:
         begin_run(draft)
     else:
-        put_off(draft, event.start)
+        _begin_in_turn(draft, event.exclusive_key)
     if event.signal is not None:
         store(draft, event.signal)
-    if event.start is None:
+    if not draft.run.pending:
         advance(draft)
     return draft.decision(Started(draft.run))
 
 
-def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> None:
-    """Refuse a start before anything is stored for it. Raises `InvalidArgument`."""
+def _begin_in_turn(draft: Draft, key: str) -> None:
+    match enter(draft):
+        case Entry.FREE:
+            begin_run(draft)
+        case Entry.BUSY:
+            draft.run = replace(draft.run, pending=True)
+        case Entry.REFUSED:
+            holder = ahead(queue_of(draft))
+            raise AlreadyExists(
+                f"run {holder} holds the exclusive key `{key}`",
+                reason=Reason.EXCLUSIVE_KEY_HELD,
+                metadata={"run_id": str(holder)},
+            )
+
+
+def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> Start:
+    """Return the event with what its input settles, before anything is stored for it.
+
+    Raises `InvalidArgument`.
+    """
+    draft = _new_draft(definition, lanes, event, NOTHING_SENT)
+    with _refused("deadline"):
+        limits_of(draft)
+    with _refused("exclusive key"):
+        return replace(event, exclusive_key=key_of(draft))
+
+
+@contextmanager
+def _refused(what: str) -> Iterator[None]:
     try:
-        limits_of(_new_draft(definition, lanes, event, NOTHING_SENT))
+        yield
     except ExpressionFailed as failure:
-        problem = f"gives the deadline no value: {failure.source}: {failure.message}"
+        problem = f"gives the {what} no value: {failure.source}: {failure.message}"
         raise InvalidArgument(
             f"the input {problem}", violations=[FieldViolation("input", problem)]
         ) from failure
@@ -60,7 +94,8 @@ def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start)
 def _new_draft(
     definition: Definition, lanes: Mapping[str, Lane], event: Start, mail: Mailbox
 ) -> Draft:
-    view = View(new_run(definition, event), known_places=frozenset({TOP}), mail=mail)
+    run, places = new_run(definition, event), frozenset({TOP})
+    view = View(run, known_places=places, mail=mail, queue=event.queue)
     return Draft(definition, lanes, view)
 
 
@@ -87,4 +122,5 @@ def new_run(definition: Definition, event: Start) -> RunState:
         traceparent=event.traceparent,
         parent=event.parent,
         depth=event.depth,
+        exclusive_key=event.exclusive_key,
     )

@@ -23,6 +23,7 @@ from perdure_machine.decide.deadlines import pass_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import emission
 from perdure_machine.decide.ending import cancel_run, end_steps
+from perdure_machine.decide.exclusive import leave
 from perdure_machine.decide.fanning import make_more
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.later import left_for_later
@@ -107,6 +108,7 @@ def _cancel(draft: Draft, timer: TimerState) -> None:
 _WHENEVER = MappingProxyType(
     {
         TimerKind.BEGIN: begin_now,
+        TimerKind.HAND_OVER: leave,
         TimerKind.PARK: park_steps,
         TimerKind.UNPARK: unpark_steps,
         TimerKind.CHILD_ENDED: child_ended,

@@ -313,6 +313,22 @@ class Handler:
     fail: Fail | None = None
 
 
+class ExclusivePolicy(StrEnum):
+    """What a run does that finds its exclusive key held."""
+
+    QUEUE = "queue"
+    REFUSE = "refuse"
+    REPLACE = "replace"
+
+
+@dataclass(frozen=True, slots=True)
+class Exclusive:
+    """Of the runs of an org with one `key` one goes on at a time."""
+
+    key: Template
+    policy: ExclusivePolicy
+
+
 class OnError(StrEnum):
     """What an uncaught failure does to the nodes that do not descend from the failed one."""
 
@@ -424,6 +440,7 @@ class Definition:
     input_schema: bytes | None
     limits: Limits
     deadline: Template | None
+    exclusive: Exclusive | None
     on_error: OnError
     warnings: tuple[Problem, ...] = field(default=())
 

@@ -79,7 +79,7 @@ def _definition(
         reading.check_output(reads, sources[0].nodes.keys())
     check_input_schema(members.get("input"), problems)
     limits = _limits(members.get("limits"), problems)
-    deadline = terms.deadline(members, problems)
+    deadline, exclusive = terms.deadline(members, problems), terms.exclusive(members, problems)
     problems.refuse()
     schema = members.get("input")
     return Definition(
@@ -88,6 +88,7 @@ def _definition(
         input_schema=None if schema is None else json.dumps(schema).encode(),
         limits=limits,
         deadline=deadline,
+        exclusive=exclusive,
         on_error=OnError(str(members.get("on_error", OnError.STOP))),
         warnings=tuple(problems.warnings),
     )

@@ -1,10 +1,11 @@
-"""Compiles what a start settles for the whole run, before any node: its deadline."""
+"""Compiles what a start settles for the whole run, before any node: its deadline, its key."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perdure_machine.definition.compiling import lasting_at
+from perdure_machine.definition.compiling import lasting_at, mapping, template_at
+from perdure_machine.definition.model import Exclusive, ExclusivePolicy
 from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.reading import check_roots
 from perdure_machine.expressions import Read, Template
@@ -20,6 +21,19 @@ def deadline(document: Mapping[str, Json], problems: Problems) -> Template | Non
     template = lasting_at(document["deadline"], ("deadline",), problems, reads)
     check_start_reads(reads, problems)
     return template
+
+
+def exclusive(document: Mapping[str, Json], problems: Problems) -> Exclusive | None:
+    """Compile the key that one run at a time may hold."""
+    members = mapping(document.get("exclusive"))
+    if "key" not in members:
+        return None
+    reads: list[tuple[Path, Read]] = []
+    key = template_at(members["key"], ("exclusive", "key"), problems, reads)
+    check_start_reads(reads, problems)
+    policy = members.get("policy")
+    known = isinstance(policy, str) and policy in set(ExclusivePolicy)
+    return Exclusive(key, ExclusivePolicy(str(policy)) if known else ExclusivePolicy.QUEUE)
 
 
 def check_start_reads(reads: list[tuple[Path, Read]], problems: Problems) -> None:

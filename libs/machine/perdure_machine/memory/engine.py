@@ -7,7 +7,13 @@ from dataclasses import dataclass, replace
 from itertools import count
 from uuid import UUID
 
-from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
+from perdure_runtime.errors import (
+    AlreadyExists,
+    FailedPrecondition,
+    NotFound,
+    PerdureError,
+    Reason,
+)
 
 from perdure_machine.actions import Action, Instant, RecordHistory, SetTimer
 from perdure_machine.changes import Changes, collapse
@@ -31,6 +37,7 @@ from perdure_machine.events import (
 )
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
+from perdure_machine.memory.exclusive import ExclusiveKeys
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import (
     DeadLetter,
@@ -65,6 +72,7 @@ from perdure_machine.view import (
     AttemptState,
     ChildState,
     EffectState,
+    KeyQueue,
     RunState,
     StepState,
     View,
@@ -113,6 +121,7 @@ class MemoryEngine:
         self._runs: dict[UUID, RunRow] = {}
         self._keys = StartKeys(retention)
         self._post = Post(retention)
+        self._exclusive = ExclusiveKeys(self._is_open)
         self._workflow_ids = count(1)
         self._run_numbers = count(1)
         self._timer_ids = count(1)
@@ -249,7 +258,9 @@ class MemoryEngine:
         row = self._runs.get(run_id)
         if row is None or row.state.org != org:
             return [_run_not_found(run_id) for _ in events]
-        before = view = view_of(row, self.now, self._post.mailbox(row.state))
+        before = view = replace(
+            view_of(row, self.now, self._post.mailbox(row.state)), queue=self._queue(row.state)
+        )
         actions: list[Action] = []
         answers: list[Reply | PerdureError] = []
         for event in events:
@@ -331,7 +342,7 @@ class MemoryEngine:
 
     def no_way_forward(self) -> list[Stuck]:
         """Return what has no way forward; empty unless the engine is at fault (R10)."""
-        return stuck(self._runs, self.lanes, self.now, self._post.waits)
+        return stuck(self._runs, self._exclusive, self.lanes, self.now, self._post.waits)
 
     def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads. Raises KeyError."""
@@ -398,7 +409,7 @@ class MemoryEngine:
             workflow_version=number,
             input=input_with_defaults(found.definition, wanted.input),
         )
-        check_start(found.definition, self.lanes, event)
+        event = check_start(found.definition, self.lanes, event)
         if event.start_key is not None:
             holder = self._keys.claim(event.org, event.start_key, event.run_id, asked, self.now)
             if holder is not None:
@@ -406,7 +417,11 @@ class MemoryEngine:
                 if event.signal is not None:
                     self.signal(event.org, event.signal, holder)
                 return StartAnswer(holder, first.workflow_version, created=False)
-        self._begin(found.definition, event)
+        try:
+            self._begin(found.definition, event)
+        except AlreadyExists:
+            self._keys.release(event.org, event.start_key)
+            raise
         return StartAnswer(event.run_id, number, created=True)
 
     def _start_child(self, wanted: ChildWanted) -> ChildStarted | ChildRefused:
@@ -429,11 +444,23 @@ class MemoryEngine:
         return ChildStarted(answer.run_id, answer.workflow_version)
 
     def _begin(self, definition: Definition, event: Start) -> None:
+        if event.exclusive_key is not None:
+            queue = self._exclusive.queue(event.org, event.exclusive_key, event.run_id)
+            event = replace(event, queue=queue)
         mail = self._post.mailbox(new_run(definition, event))
         decision = decide_start(definition, self.lanes, event, mail)
         row = RunRow(decision.view.run, definition, created_at=self.now)
         self._write(row, collapse(None, decision.actions))
         self._runs[event.run_id] = row
+
+    def _is_open(self, run_id: UUID) -> bool:
+        row = self._runs.get(run_id)
+        return row is not None and row.state.status is RunStatus.RUNNING
+
+    def _queue(self, run: RunState) -> KeyQueue | None:
+        if run.exclusive_key is None:
+            return None
+        return self._exclusive.queue(run.org, run.exclusive_key, run.run_id)
 
     def _write(self, row: RunRow, changes: Changes | None) -> None:
         if changes is None:
@@ -442,6 +469,7 @@ class MemoryEngine:
         write_changes(row, changes, self.now, self._timer_ids)
         self._post.write(changes, self.now)
         run = row.state
+        self._exclusive.move(run, changes.key_moves)
         if changes.run.reopened:
             self._keys.keep(run.org, run.start_key, run.run_id)
         if changes.run.ended:

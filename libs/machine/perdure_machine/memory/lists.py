@@ -11,6 +11,7 @@ from perdure_machine.decide.winding import scopes_inside
 from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import WaitState
+from perdure_machine.memory.exclusive import ExclusiveKeys
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.states import (
     INTERNAL_TIMERS,
@@ -153,6 +154,7 @@ def _expired(row: RunRow, step: StepRow) -> ExpiredLease:
 
 def stuck(
     runs: Mapping[UUID, RunRow],
+    keys: ExclusiveKeys,
     lanes: Mapping[str, Lane],
     now: float,
     waits: Mapping[UUID, Mapping[int, WaitState]],
@@ -169,11 +171,21 @@ def stuck(
             if missing is not None:
                 status = str(row.steps[number].state.status)
                 found.append(Stuck(row.state.run_id, number, status, missing))
-        is_held_up = row.state.paused or _has_internal_event(row) or _awaits_child(row, runs)
-        if not unfinished and not is_held_up:
+        goes_on = _has_internal_event(row) or _awaits_child(row, runs) or _in_turn(row, runs, keys)
+        if not unfinished and not (row.state.paused or goes_on):
             missing = "running with no unfinished step and no internal event"
             found.append(Stuck(row.state.run_id, None, str(row.state.status), missing))
     return found
+
+
+def _in_turn(row: RunRow, runs: Mapping[UUID, RunRow], keys: ExclusiveKeys) -> bool:
+    """Tell whether the run waits behind one that goes on, or that is about to hand over."""
+    holder = keys.holder_behind(row.state)
+    if holder is None or holder not in runs:
+        return False
+    ahead = runs[holder]
+    hands_over = any(one.timer.kind is TimerKind.HAND_OVER for one in ahead.timers.values())
+    return ahead.state.status is RunStatus.RUNNING or hands_over
 
 
 def _missing(

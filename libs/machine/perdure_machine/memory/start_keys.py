@@ -50,6 +50,10 @@ class StartKeys:
         self._keys[org, key] = _Key(None, None, now + self._retention)
         return None
 
+    def release(self, org: str, key: str | None) -> None:
+        """Give back what a start has claimed that was refused."""
+        self._keys.pop((org, key or ""), None)
+
     def close(self, org: str, key: str | None, run_id: UUID, now: float) -> None:
         """Let the key of a run that ended go when its retention is over."""
         held = self._keys.get((org, key or ""))

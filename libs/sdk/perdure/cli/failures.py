@@ -31,6 +31,7 @@ _DO_THIS: Mapping[str, str] = MappingProxyType(
         "EFFECT_UNRESOLVED": "ask the provider what was done, then start a new run for the rest",
         "RUN_COMPENSATED": "start a new run",
         "RUN_ALREADY_STARTED": "look at the run of this key, or start under another --key",
+        "EXCLUSIVE_KEY_HELD": "wait for the run that is named, or cancel it, then start again",
         "FIELD_INVALID": "correct what is listed",
         "PAYLOAD_INVALID": "give valid JSON: --input '{\"a\": 1}', --input @FILE or --input -",
         "PAYLOAD_TOO_LARGE": "send less: put large data where both sides can reach it, and send a "

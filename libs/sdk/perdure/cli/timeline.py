@@ -76,6 +76,8 @@ def standing(run: run_pb2.Run, now: datetime) -> str:
         return f"{word(run).replace('_', ' ')} after {duration(took)}"
     if run.paused:
         return f"paused: nothing of it begins until `perdure run resume {run.run_id}`"
+    if run.waits_for_run_id:
+        return f"waits behind run {run.waits_for_run_id} for `{run.exclusive_key}`"
     if run.HasField("start_at") and not run.HasField("begun_at"):
         return f"begins {_instant(moment(run.start_at), now, 'at')}"
     unfinished = [step for step in run.steps if step.status in _UNFINISHED]
@@ -184,6 +186,7 @@ def _heading(run: run_pb2.Run, now: datetime) -> list[str]:
     about = [_begun(run, now)]
     about += [f"key {run.start_key}"] if _is_given(run.start_key) else []
     about += [f"child of {run.parent_run_id}"] if run.parent_run_id else []
+    about += [f"exclusive {run.exclusive_key}"] if run.exclusive_key else []
     if run.HasField("deadline_at"):
         about.append(f"deadline {clock_time(moment(run.deadline_at))}")
     about += [f"priority {run.priority}"] if run.priority else []

@@ -22,7 +22,7 @@ line takes `module:hello` where it takes a file.
 """
 
 from perdure.workflow.blocks import Backoff, Carry, Failures, ForEach, Group, Repeat, Source
-from perdure.workflow.document import Limits, Workflow
+from perdure.workflow.document import Exclusive, Limits, Workflow
 from perdure.workflow.expressions import (
     CARRY,
     CURSOR,
@@ -85,6 +85,7 @@ __all__ = [
     "Duration",
     "Effect",
     "Emit",
+    "Exclusive",
     "Expr",
     "Fail",
     "FailAs",

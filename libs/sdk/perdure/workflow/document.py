@@ -14,6 +14,7 @@ from perdure.workflow.expressions import Expr, Value
 from perdure.workflow.options import Kind
 from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
 
+ExclusivePolicy: TypeAlias = Literal["queue", "refuse", "replace"]
 OnError: TypeAlias = Literal["stop", "finish_others"]
 
 
@@ -23,6 +24,14 @@ class Limits(Part):
 
     steps: int | Unset = UNSET
     age: Duration | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Exclusive(Part):
+    """Lets one run at a time go on, of all runs of the org with this key."""
+
+    key: str | Expr
+    policy: ExclusivePolicy | Unset = UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +47,7 @@ class Workflow(Part):
     output: Value | Unset = UNSET
     limits: Limits | Unset = UNSET
     deadline: Duration | Expr | Unset = UNSET
+    exclusive: Exclusive | Unset = UNSET
     on_error: OnError | Unset = UNSET
 
     def to_json(self) -> str:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from uuid import UUID
 
 from perdure_machine.actions import Action
@@ -12,9 +12,9 @@ from perdure_machine.decide import Decision, decide
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Event
 from perdure_machine.replies import Reply
-from perdure_machine.view import View, ViewTooNarrow
+from perdure_machine.view import KeyQueue, RunState, View, ViewTooNarrow
 from perdure_runtime import fail_points
-from perdure_runtime.errors import NotFound, PerdureError, Reason
+from perdure_runtime.errors import Aborted, NotFound, PerdureError, Reason
 
 from perdure_store.apply.batch import (
     MAX_WIDENINGS,
@@ -25,6 +25,7 @@ from perdure_store.apply.batch import (
     Skipped,
 )
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_keys
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
 from perdure_store.apply.mail import write_mail
@@ -55,72 +56,41 @@ class Applier:
         Without `wait` a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row
         was not as the decision saw it, and what the database raises; then nothing was applied.
         """
+        exclusive: set[Key] = set()
 
         async def attempt(first: frozenset[OrgKey]) -> list[Answers | Skipped]:
             return await self._catalogue.complete(
-                connection, lambda: self._apply_once(connection, batch, first, wait=wait)
+                connection,
+                lambda: self._apply_once(connection, batch, exclusive, first, wait=wait),
             )
 
-        return await in_key_order(attempt)
+        while True:
+            try:
+                return await in_key_order(attempt)
+            except KeysNotLocked as missing:
+                exclusive.add(missing.key)
 
     async def _apply_once(
         self,
         connection: Connection,
         batch: Sequence[RunEvents],
+        exclusive: Collection[Key],
         first: frozenset[OrgKey],
         *,
         wait: bool,
     ) -> list[Answers | Skipped]:
         async with transaction(connection, COMMIT_EVENTS) as tx:
+            await lock_keys(connection, exclusive)
             runs = await lock_runs(connection, [one.run_id for one in batch], wait=wait)
             keys = KeyLocks(connection)
             await keys.lock(first)
             definitions = self._catalogue.definitions({run.workflow_id for run in runs.values()})
             present = [one for one in batch if one.run_id in runs]
             views = await load_views(connection, runs, present, definitions)
-            folded = await self._fold_all(connection, present, views, definitions, keys)
+            folder = _Folder(self._catalogue, connection, keys, dict.fromkeys(exclusive))
+            folded = await folder.fold_all(present, views, definitions)
             await self._write(tx, list(folded.values()), keys)
         return [_answers(one, folded, wait=wait) for one in batch]
-
-    async def _fold_all(
-        self,
-        connection: Connection,
-        batch: Sequence[RunEvents],
-        views: Mapping[UUID, View],
-        definitions: Mapping[int, Definition],
-        keys: KeyLocks,
-    ) -> dict[UUID, _Folded]:
-        folded = {}
-        for one in batch:
-            view = views[one.run_id]
-            folding = _Folded(definitions[view.run.workflow_id], keys, view, view)
-            for event in one.events:
-                await self._fold(connection, folding, event)
-            folded[one.run_id] = folding
-        return folded
-
-    async def _fold(self, connection: Connection, folding: _Folded, event: OrgEvent) -> None:
-        if event.org != folding.view.run.org:
-            folding.answers.append(run_not_found(folding.view.run.run_id))
-            return
-        try:
-            decision = await self._decide(connection, folding, event.event)
-        except PerdureError as error:
-            folding.answers.append(error)
-            return
-        folding.view = decision.view
-        folding.actions += decision.actions
-        folding.answers.append(decision.reply)
-
-    async def _decide(self, connection: Connection, folding: _Folded, event: Event) -> Decision:
-        for _ in range(MAX_WIDENINGS):
-            try:
-                return decide(folding.definition, self._catalogue.lanes, folding.view, event)
-            except ViewTooNarrow as narrow:
-                more = await load_more(connection, folding.view.run, narrow.wanted, folding.keys)
-                folding.loaded = more.added_to(folding.loaded)
-                folding.view = more.added_to(folding.view)
-        raise RuntimeError(f"a decision on {event} asked for more {MAX_WIDENINGS} times")
 
     async def _write(self, tx: Transaction, folded: Sequence[_Folded], keys: KeyLocks) -> None:
         changes = [c for one in folded if (c := one.changes()) is not None]
@@ -128,6 +98,78 @@ class Applier:
             await write_changes(tx.connection, changes, retention=self._retention)
             await write_mail(tx.connection, changes, keys, retention=self._retention)
             tx.on_commit(lambda: self._committed(changes))
+
+
+class _Folder:
+    """Folds the events of one transaction; `exclusive` are the keys of runs that it has locked.
+
+    Each is moved by one run at most, because what a run finds is read before any other's write.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        connection: Connection,
+        keys: KeyLocks,
+        exclusive: dict[Key, UUID | None],
+    ) -> None:
+        self._catalogue = catalogue
+        self._connection = connection
+        self._keys = keys
+        self._exclusive = exclusive
+
+    async def fold_all(
+        self,
+        batch: Sequence[RunEvents],
+        views: Mapping[UUID, View],
+        definitions: Mapping[int, Definition],
+    ) -> dict[UUID, _Folded]:
+        """Return what the events of each run come to. Raises `KeysNotLocked`."""
+        folded = {}
+        for one in batch:
+            view = views[one.run_id]
+            folding = _Folded(definitions[view.run.workflow_id], self._keys, view, view)
+            for event in one.events:
+                await self._fold(folding, event)
+            folded[one.run_id] = folding
+        return folded
+
+    async def _fold(self, folding: _Folded, event: OrgEvent) -> None:
+        if event.org != folding.view.run.org:
+            folding.answers.append(run_not_found(folding.view.run.run_id))
+            return
+        try:
+            decision = await self._decide(folding, event.event)
+        except PerdureError as error:
+            folding.answers.append(error)
+            return
+        folding.view = decision.view
+        folding.actions += decision.actions
+        folding.answers.append(decision.reply)
+
+    async def _decide(self, folding: _Folded, event: Event) -> Decision:
+        for _ in range(MAX_WIDENINGS):
+            try:
+                return decide(folding.definition, self._catalogue.lanes, folding.view, event)
+            except ViewTooNarrow as narrow:
+                more = await load_more(
+                    self._connection, folding.view.run, narrow.wanted, folding.keys
+                )
+                folding.loaded = more.added_to(folding.loaded)
+                folding.view = more.added_to(folding.view)
+                if narrow.wanted.queue:
+                    queue = await self._queue(folding.view.run)
+                    folding.view = replace(folding.view, queue=queue)
+        raise RuntimeError(f"a decision on {event} asked for more {MAX_WIDENINGS} times")
+
+    async def _queue(self, run: RunState) -> KeyQueue:
+        key = (run.org, run.exclusive_key or "")
+        if key not in self._exclusive:
+            raise KeysNotLocked(key)
+        if self._exclusive[key] not in (None, run.run_id):
+            raise Aborted("another run of this batch moves the key", reason=Reason.RETRY)
+        self._exclusive[key] = run.run_id
+        return (await load_queues(self._connection, {run.run_id: key}))[run.run_id]
 
 
 @dataclass(slots=True)

@@ -63,6 +63,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         pauses=row["pauses"],
         dead_lettered=row["dead_lettered"],
         recounted=row["recounted"],
+        exclusive_key=row["exclusive_key"],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -20,6 +20,7 @@ from perdure_machine.mailbox import Mailbox, SignalState
 from perdure_machine.view import Parent, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import (
+    Aborted,
     AlreadyExists,
     NotFound,
     PerdureError,
@@ -32,6 +33,7 @@ from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.mail import load_more_mail, write_mail
 from perdure_store.apply.parting import together_or_apart
 from perdure_store.apply.run_ids import RunIds
+from perdure_store.apply.turns import Turns, release_start_keys
 from perdure_store.apply.write import write_changes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -124,14 +126,22 @@ class Starter:
     ) -> list[StartOutcome]:
         async with transaction(connection, COMMIT_STARTS) as tx:
             outcomes, starts = await self._prepare(connection, requests)
+            turns = Turns(starts[place].event for place in starts)
+            await turns.lock(connection)
             mine = await _claim_keys(connection, requests, starts)
+            await turns.load(connection)
             keys = KeyLocks(connection)
             await keys.lock(first)
-            await self._write(tx, [starts[place] for place in mine], keys)
+            wanted = {place: starts[place] for place in mine}
+            decided, refused = await self._decide(connection, wanted, turns, keys)
+            await release_start_keys(connection, [starts[place].event for place in refused])
+            await self._write(tx, list(decided.values()), keys)
+            await turns.tidy(connection)
             outcomes |= await _first_runs(connection, requests, starts.keys() - mine)
-        for place in mine:
+        for place in decided:
             event = starts[place].event
             outcomes[place] = StartAnswer(event.run_id, event.workflow_version, created=True)
+        outcomes |= refused
         return [outcomes[place] for place in range(len(requests))]
 
     async def _prepare(
@@ -178,11 +188,30 @@ class Starter:
             start=request.start,
             signal=request.signal,
         )
-        check_start(definition, self._catalogue.lanes, event)
-        return _Prepared(definition, event)
+        return _Prepared(definition, check_start(definition, self._catalogue.lanes, event))
 
-    async def _write(self, tx: Transaction, starts: Sequence[_Prepared], keys: KeyLocks) -> None:
-        changes = [await self._changes(tx.connection, start, keys) for start in starts]
+    async def _decide(
+        self,
+        connection: Connection,
+        starts: Mapping[int, _Prepared],
+        turns: Turns,
+        keys: KeyLocks,
+    ) -> tuple[dict[int, Changes], dict[int, StartOutcome]]:
+        """Decide in order, because each finds what those before it did to its exclusive key."""
+        decided: dict[int, Changes] = {}
+        refused: dict[int, StartOutcome] = {}
+        for place, start in starts.items():
+            in_turn = replace(start, event=turns.with_queue(start.event))
+            try:
+                changes = await self._changes(connection, in_turn, keys)
+            except AlreadyExists as error:
+                refused[place] = error
+                continue
+            turns.note(changes)
+            decided[place] = changes
+        return decided, refused
+
+    async def _write(self, tx: Transaction, changes: Sequence[Changes], keys: KeyLocks) -> None:
         if changes:
             now_ms = await write_changes(tx.connection, changes, retention=self._retention)
             await write_mail(tx.connection, changes, keys, retention=self._retention)
@@ -260,13 +289,21 @@ async def _first_runs(
     outcomes: dict[int, StartOutcome] = {}
     for place in lost:
         request = requests[place]
-        holder = holders[request.org, request.start_key]
+        holder = holders.get((request.org, request.start_key))
+        if holder is None:
+            outcomes[place] = _refused_with_first(request)
+            continue
         outcomes[place] = (
             StartAnswer(holder["run_id"], holder["workflow_version"], created=False)
             if holder["digest"] == request.digest()
             else _key_taken(request, holder["run_id"])
         )
     return outcomes
+
+
+def _refused_with_first(request: StartRequest) -> PerdureError:
+    """Say that the first start of the batch under this key was refused: try again."""
+    return Aborted(f"the start key `{request.start_key}` was given back", reason=Reason.RETRY)
 
 
 def _unknown_workflow(request: StartRequest) -> NotFound:

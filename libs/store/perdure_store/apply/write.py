@@ -15,6 +15,7 @@ from perdure_runtime.errors import Aborted, Reason
 
 from perdure_store.apply.children import write_children
 from perdure_store.apply.dead_letters import write_dead_letters
+from perdure_store.apply.exclusive import write_key_moves
 from perdure_store.apply.reopened import write_reopened
 from perdure_store.apply.rows import error_bytes
 from perdure_store.apply.rowsets import Row, RowSet, Statement
@@ -47,7 +48,8 @@ WRITE = Statement(
             "input bytea, output bytea, error bytea, start_key text, tags bytea, traceparent text,"
             "parent_run uuid, parent_step integer, parent_told boolean, depth smallint,"
             "open_children integer, awaited_children integer, ended boolean, age float8,"
-            "deadline float8, pending boolean, start_after float8, start_at float8",
+            "deadline float8, pending boolean, exclusive_key text, start_after float8,"
+            "start_at float8",
         ),
         RowSet.of("new_tags", "run_id uuid, org text, key text, value text"),
         RowSet.of(
@@ -132,6 +134,7 @@ async def write_changes(
     _check("timers", sum(len(c.drop_timers) for c in changes), row["timers"])
     await write_beginnings(connection, changes)
     await forget_scopes(connection, changes)
+    await write_key_moves(connection, changes)
     return int(row["now_ms"])
 
 
@@ -177,7 +180,7 @@ def _new_run(changes: Changes) -> Row:
         json.dumps(dict(run.tags)).encode(), run.traceparent, *_parent(run.parent), run.depth,
         run.open_children, run.awaited_children, put.ended,
         put.limits.get(RunLimit.AGE), put.limits.get(RunLimit.DEADLINE), run.pending,
-        *_start(put.start),
+        run.exclusive_key, *_start(put.start),
     )  # fmt: skip
 
 

@@ -6,7 +6,7 @@
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
-       recounted, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       recounted, exclusive_key, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
@@ -14,7 +14,7 @@ SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, g
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
-       recounted, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       recounted, exclusive_key, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -121,13 +121,13 @@ WITH clock AS MATERIALIZED (
     INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority,
                       next_step, ended_nodes, inner_ended, next_seq, input, output, error, start_key, tags, traceparent,
                       parent_run, parent_step, parent_told, depth, open_children, awaited_children, created_at,
-                      ended_at, age_at, deadline_at, pending, start_at)
+                      ended_at, age_at, deadline_at, pending, exclusive_key, start_at)
     SELECT u.run_id, u.org, u.workflow_id, u.workflow, u.workflow_version, u.status::run_status, u.revision,
            u.generation, u.priority, u.next_step, u.ended_nodes, u.inner_ended, u.next_seq, u.input, u.output,
            u.error, u.start_key, u.tags, u.traceparent, u.parent_run, u.parent_step, u.parent_told, u.depth,
            u.open_children, u.awaited_children, clock.now, CASE WHEN u.ended THEN clock.now END,
            clock.now + u.age * interval '1 s', clock.now + u.deadline * interval '1 s', u.pending,
-           coalesce(to_timestamp(u.start_at), clock.now + u.start_after * interval '1 s')
+           u.exclusive_key, coalesce(to_timestamp(u.start_at), clock.now + u.start_after * interval '1 s')
       FROM clock, :new_runs
 ), tag_insert AS (
     INSERT INTO run_tags (run_id, org, key, value)

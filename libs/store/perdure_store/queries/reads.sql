@@ -6,7 +6,9 @@
 -- Each inner query names the run ids again, since only a parameter prunes months while planning.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.input, r.output,
        r.error, r.start_key, r.tags, r.priority, r.created_at, r.ended_at, r.deadline_at, r.start_at,
-       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent,
+       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.exclusive_key,
+       (SELECT k.holder FROM exclusive_waiters AS w JOIN exclusive_keys AS k ON k.org = w.org AND k.key = w.key
+         WHERE w.run_id = r.run_id) AS waits_for, r.revision, r.traceparent,
        r.paused,
        r.parent_run, r.parent_step, r.awaited_children,
        ARRAY(
@@ -102,7 +104,9 @@ SELECT EXISTS (SELECT FROM runs WHERE run_id = $2 AND org = $1);
 -- Lists runs newest first below a run id; the bounds prune months, the instants decide.
 SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status, r.error, r.start_key,
        r.tags, r.priority, r.created_at, r.ended_at, r.deadline_at, r.start_at,
-       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.revision, r.traceparent,
+       CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.exclusive_key,
+       (SELECT k.holder FROM exclusive_waiters AS w JOIN exclusive_keys AS k ON k.org = w.org AND k.key = w.key
+         WHERE w.run_id = r.run_id) AS waits_for, r.revision, r.traceparent,
        r.paused, r.parent_run, r.parent_step,
        r.awaited_children
   FROM runs AS r

@@ -18,3 +18,7 @@ SELECT k.org, k.start_key, k.run_id, k.digest, coalesce(r.workflow_version, 0) A
   FROM unnest($1::text[], $2::text[]) AS u (org, start_key)
   JOIN start_keys AS k ON k.org = u.org AND k.start_key = u.start_key
   LEFT JOIN runs AS r ON r.run_id = k.run_id
+
+-- name: release
+-- Gives back keys that refused starts have claimed.
+DELETE FROM start_keys WHERE run_id = ANY ($1::uuid[])

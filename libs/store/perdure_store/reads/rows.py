@@ -25,6 +25,8 @@ class RunRow:
     deadline_at: datetime | None
     start_at: datetime | None
     begun_at: datetime | None
+    exclusive_key: str | None
+    waits_for: UUID | None
     revision: int
     traceparent: str | None
     parent_run: UUID | None = None

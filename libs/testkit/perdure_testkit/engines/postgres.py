@@ -96,6 +96,7 @@ SELECT signal_id, name, data, correlation_key AS key, seen
   FROM signals WHERE run_id = $1 AND taken_by IS NULL ORDER BY number
 """
 _OF_RUNS = (
+    "exclusive_waiters", "exclusive_keys",
     "dead_letters",
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",

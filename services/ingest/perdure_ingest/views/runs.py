@@ -37,6 +37,8 @@ def listed_run(row: RunRow) -> run_pb2.Run:
         ended_at=timestamp(row.ended_at),
         deadline_at=timestamp(row.deadline_at),
         start_at=timestamp(row.start_at),
+        exclusive_key=row.exclusive_key or "",
+        waits_for_run_id=str(row.waits_for or ""),
         begun_at=timestamp(row.begun_at),
         revision=row.revision,
         traceparent=row.traceparent or "",
