@@ -352,13 +352,11 @@ construct(
     exclusive: {key: "${input.account}", policy: replace}
     nodes:
       a: {task: {handler: echo}, timeout: 10s, deadline: "${input.patience}", publish: echoed}
-      b: {wait: 1h, deadline: 1.5}
     """,
     wf.Workflow(
         "deadlines",
         {
             A: wf.Task("echo", timeout="10s", deadline=wf.INPUT["patience"], publish="echoed"),
-            B: wf.Wait("1h", deadline=timedelta(milliseconds=1500)),
         },
         deadline="2h",
         exclusive=wf.Exclusive(wf.INPUT["account"], policy="replace"),
