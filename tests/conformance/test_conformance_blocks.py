@@ -153,6 +153,24 @@ async def test_a_pass_follows_a_pass_until_its_condition_is_met(driver: Driver) 
     }
 
 
+async def test_the_waits_between_passes_grow_up_to_their_cap(driver: Driver) -> None:
+    backoff = {"base": "2s", "factor": 3, "cap": "10s"}
+    await driver.publish(
+        {"poll": {"repeat": {"until": "index == 4", "backoff": backoff, "nodes": {"look": TASK}}}}
+    )
+    run = await driver.start()
+    waits = []
+    for index in range(4):
+        await succeed(driver, run, f"poll[{index}].look")
+        (timer,) = await driver.engine.timers()
+        waits.append(round(timer.remaining))
+        await driver.engine.advance(timer.remaining + 0.001)
+        await driver.settle()
+    assert waits == [2, 6, 10, 10]
+    await succeed(driver, run, "poll[4].look")
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
 async def test_a_while_that_is_false_at_first_has_no_pass(driver: Driver) -> None:
     await driver.publish({"loop": {"repeat": {"while": "input.go", "nodes": {"work": TASK}}}})
     run = await driver.start(b'{"go": false}')

@@ -32,6 +32,18 @@ def full_jitter(attempt: int, base: float, factor: float, cap: float, jitter: fl
     return min(cap, base + jitter * (_ceiling(attempt, base, factor, cap) - base))
 
 
+def growing(attempt: int, base: float, factor: float, cap: float) -> float:
+    """Return wait number `attempt`, counted from 1, without jitter, in seconds.
+
+    It is `base * factor ** (attempt - 1)`, at most `cap`. Raises ValueError when an argument is out
+    of range.
+    """
+    _check(attempt, base, factor, cap, 0.0)
+    if base >= cap or base == 0.0:
+        return min(base, cap)
+    return _ceiling(attempt, base, factor, cap)
+
+
 @dataclass(frozen=True, slots=True)
 class Backoff:
     """A policy: `base` and `cap` in seconds, `factor` per attempt."""

@@ -6,9 +6,10 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
+from perdure_runtime.backoff import growing
+
 from perdure_machine.actions import ForgetScope, SetTimer
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.failing import retry_delay
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.wholes import begin_scope, complete_whole, fail_whole, new_scope
 from perdure_machine.definition.model import Repeat
@@ -135,7 +136,8 @@ def _goes_on(kind: Repeat, values: Scope, carry: bytes, index: int) -> bool:
 def _delay(kind: Repeat, values: Scope, passes: int) -> float:
     if kind.every is not None:
         return evaluate_duration(kind.every, values)
-    return retry_delay(kind.backoff, passes, 1.0, None) if kind.backoff is not None else 0.0
+    rule = kind.backoff
+    return growing(passes, rule.base, rule.factor, rule.cap) if rule is not None else 0.0
 
 
 def _exhausted(step: StepState, kind: Repeat) -> NodeError:

@@ -26,9 +26,9 @@ _FAILURES = (0, 0, 0, 0, 0, 0, 1, 1, 2)
 _SECONDS = (0.05, 0.5, 2.0, 8.0, 25.0, 25.0)
 
 
-def conduct_of(seed: int, node: str) -> Conduct:
-    """Return what the tries of a node do."""
-    random = stream(seed, "conduct", node)
+def conduct_of(seed: int, scope: str, node: str) -> Conduct:
+    """Return what the tries of a node in a scope do, in every try of a whole around it."""
+    random = stream(seed, "conduct", scope, node)
     return Conduct(
         failures=random.choice(_FAILURES),
         permanent=random.random() < 0.08,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 from uuid import UUID
 
 from perdure_machine.memory import DEFAULT_LANES, MemoryEngine
@@ -12,9 +13,11 @@ from perdure_machine.states import AttemptOutcome, RunStatus, StepStatus
 from perdure_machine.view import RunState, StepState
 
 from perdure_testkit.simulation.case import Case
-from perdure_testkit.simulation.oracle import End, Expected, expected
+from perdure_testkit.simulation.language.edges import all_nodes, around
+from perdure_testkit.simulation.language.oracle import Expected, expected
+from perdure_testkit.simulation.language.reading import End
 from perdure_testkit.simulation.provider import Provider
-from perdure_testkit.simulation.scene import Violation
+from perdure_testkit.simulation.scene import Violation, step_name
 
 _POISON = min(lane.poison_limit for lane in DEFAULT_LANES.values())
 """Losses of one step that make it fail."""
@@ -40,7 +43,7 @@ def disturbed(case: Case, store: MemoryEngine, run_id: UUID, provider: Provider)
 
 def _fails_once_lost(case: Case, step: StepState) -> bool:
     """Tell whether the step may fail once a try of it was lost: of an unknown call, if any."""
-    http = case.document["nodes"][step.node].get("http", {})
+    http = all_nodes(case.document)[step.node].get("http", {})
     return bool(http.get("effect", "provider") != "provider")
 
 
@@ -51,31 +54,44 @@ def check_expected(case: Case, run: RunState, steps: Sequence[StepState]) -> Non
         return
     if run.status != wanted.status:
         raise Violation(f"oracle: the run ended {run.status}, not {wanted.status}")
-    if wanted.failing and (run.error is None or run.error.node not in wanted.failing):
+    if wanted.failing and (
+        run.error is None or around(case.document, run.error.node) not in wanted.failing
+    ):
         raise Violation(f"oracle: the run failed by {run.error}, not by {set(wanted.failing)}")
-    if wanted.nodes is not None:
-        _check_nodes(wanted.nodes, steps)
+    _check_nodes(wanted, steps)
     if run.status is RunStatus.COMPLETED:
-        _check_output(run, wanted)
+        output = _plain(run.output)
+        if output != wanted.output:
+            raise Violation(f"oracle: the run came to {output}, not to {wanted.output}")
 
 
-def _check_nodes(wanted: dict[str, End], steps: Sequence[StepState]) -> None:
-    found = {step.node: step for step in steps}
-    if found.keys() != wanted.keys():
-        raise Violation(
-            f"oracle: {set(wanted) ^ set(found)} have a step and should not, or lack one"
-        )
-    for node, end in wanted.items():
-        step = found[node]
-        if step.status != end.status or step.taken != end.taken:
-            found_so, wanted_so = (step.status, step.taken), (end.status, end.taken)
-            raise Violation(f"oracle: {node} is {found_so}, not {wanted_so}")
-        output = json.loads(step.output) if step.output is not None else None
-        if step.status is StepStatus.COMPLETED and output != end.output:
-            raise Violation(f"oracle: {node} came to {output}, not to {end.output}")
+def _check_nodes(wanted: Expected, steps: Sequence[StepState]) -> None:
+    """Compare the steps of all tries of a whole: each does the same."""
+    found = {(step.scope, step.node) for step in steps}
+    lacking = wanted.nodes.keys() - found
+    if lacking and not wanted.failing:
+        raise Violation(f"oracle: {sorted(lacking)} should have been decided on")
+    for step in steps:
+        end = wanted.nodes.get((step.scope, step.node))
+        if end is not None:
+            _check_node(step, end)
 
 
-def _check_output(run: RunState, wanted: Expected) -> None:
-    output = json.loads(run.output) if run.output is not None else None
-    if output != wanted.output:
-        raise Violation(f"oracle: the run came to {output}, not to {wanted.output}")
+def _check_node(step: StepState, end: End) -> None:
+    found_so, wanted_so = (str(step.status), step.taken), (end.status, end.taken)
+    if found_so != wanted_so:
+        raise Violation(f"oracle: {step_name(step)} is {found_so}, not {wanted_so}")
+    output = _plain(step.output)
+    if step.status is StepStatus.COMPLETED and output != end.output:
+        raise Violation(f"oracle: {step_name(step)} came to {output}, not to {end.output}")
+
+
+def _plain(output: bytes | None) -> Any:
+    """Return an output without what names rows, which no two runs share."""
+    return _without_ref(json.loads(output)) if output is not None else None
+
+
+def _without_ref(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_ref(inner) for key, inner in value.items() if key != "ref"}
+    return value

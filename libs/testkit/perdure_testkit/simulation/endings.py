@@ -57,7 +57,7 @@ def _check_completed(store: MemoryEngine, run_id: UUID) -> None:
     uncaught = [
         step
         for step in store.steps(run_id)
-        if step.status is StepStatus.FAILED and step.taken is None
+        if step.status is StepStatus.FAILED and step.taken is None and not step.scope
     ]
     if uncaught:
         raise Violation(f"the run completed and {step_name(uncaught[0])} failed uncaught")

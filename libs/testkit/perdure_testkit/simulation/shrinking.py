@@ -8,7 +8,7 @@ from dataclasses import replace
 from perdure_runtime.errors import PerdureError
 
 from perdure_testkit.simulation.case import Case
-from perdure_testkit.simulation.trimming import trimmed
+from perdure_testkit.simulation.language.trimming import trimmed
 from perdure_testkit.simulation.world import Outcome
 
 MAX_PLAYS = 600

@@ -92,7 +92,7 @@ class Worker:
         self._if_able("before it began", partial(self._try, granted))
 
     def _try(self, granted: Granted) -> None:
-        conduct = conduct_of(self.scene.seed, granted.step.node)
+        conduct = conduct_of(self.scene.seed, granted.step.scope, granted.step.node)
         one = _Try(granted, conduct)
         if self.scene.faults.strikes(Fault.RELEASE):
             self._release(one, 1)

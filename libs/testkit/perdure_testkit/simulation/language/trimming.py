@@ -3,46 +3,56 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
-from perdure_testkit.simulation.definitions import Document, Node, edges_to
+from perdure_testkit.simulation.language.edges import all_nodes, edges_to, graphs_of
+from perdure_testkit.simulation.language.place import Document, Nodes
 
 _OF_DOCUMENT = ("output", "limits", "on_error")
-_OF_NODE = ("on_failure", "when", "result", "retry", "timeout", "join", "lane")
+_OF_NODE = ("on_failure", "when", "result", "retry", "timeout", "join", "lane", "needs")
+_OF_BLOCK = ("concurrency", "failures", "stop_when", "every", "backoff", "on_exhausted")
 
 
 def trimmed(document: Document) -> Iterator[Document]:
     """Yield documents that lack one thing of this one; some of them are not valid."""
-    for id_ in document["nodes"]:
-        yield _without_node(document, id_)
+    for nodes in graphs_of(document):
+        for id_ in nodes:
+            if len(nodes) > 1:
+                yield _without_node(document, id_)
     for member in _OF_DOCUMENT:
         if member in document:
             yield {key: value for key, value in document.items() if key != member}
-    for id_, node in document["nodes"].items():
+    for id_, node in all_nodes(document).items():
         for member in _OF_NODE:
             if member in node:
                 yield _without_member(document, id_, member)
-        if "needs" in node:
-            yield _without_member(document, id_, "needs")
+        for kind in ("for_each", "repeat"):
+            for member in _OF_BLOCK:
+                if member in node.get(kind, ()):
+                    yield _without_member(document, id_, member, kind)
 
 
 def _without_node(document: Document, id_: str) -> Document:
-    text = json.dumps(document).replace(f"coalesce(nodes.{id_}.output.n, 0)", "input.n")
-    smaller: Document = json.loads(text)
-    del smaller["nodes"][id_]
+    read = re.compile(rf"coalesce\(nodes\.{id_}\.output\.\w+, 0\)")
+    smaller: Document = json.loads(read.sub("input.n", json.dumps(document)))
     smaller.get("output", {}).pop(id_, None)
-    for node in smaller["nodes"].values():
-        _forget(node, id_)
-    _fit_joins(smaller["nodes"])
+    for nodes in graphs_of(smaller):
+        nodes.pop(id_, None)
+        for node in nodes.values():
+            _forget(node, id_)
+        _fit_joins(nodes)
     return smaller
 
 
-def _without_member(document: Document, id_: str, member: str) -> Document:
+def _without_member(document: Document, id_: str, member: str, kind: str = "") -> Document:
     smaller = deepcopy(document)
-    del smaller["nodes"][id_][member]
-    _fit_joins(smaller["nodes"])
+    node = all_nodes(smaller)[id_]
+    del (node[kind] if kind else node)[member]
+    for nodes in graphs_of(smaller):
+        _fit_joins(nodes)
     return smaller
 
 
@@ -58,7 +68,7 @@ def _forget(value: Any, id_: str) -> None:
             _forget(inner, id_)
 
 
-def _fit_joins(nodes: dict[str, Node]) -> None:
+def _fit_joins(nodes: Nodes) -> None:
     for id_, node in nodes.items():
         if not node.get("needs", ["one"]):
             del node["needs"]

@@ -1,0 +1,68 @@
+"""The kinds of nodes: a function of the place where the node is to stand for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from perdure_testkit.simulation.language.blocks import for_each, group, repeat
+from perdure_testkit.simulation.language.place import Node, Place
+
+
+def _task(place: Place) -> Node:
+    node: Node = {"task": {"handler": "work"}}
+    if place.random.random() < 0.5:
+        node["task"]["input"] = {"n": f"${{{place.number()}}}"}
+    if place.random.random() < 0.1:
+        node["lane"] = "slow"
+    return node
+
+
+def _http(place: Place) -> Node:
+    effects: list[object] = ["provider", "provider", {"kind": "provider", "keep": "8s"}, "none"]
+    effect = place.random.choice([*effects, None])
+    call: Node = {"url": "https://outside.example/do"}
+    if effect is not None:
+        call |= {"method": "POST", "effect": effect}
+    return {"http": call}
+
+
+def _wait(place: Place) -> Node:
+    return {"wait": place.random.choice(["0s", "1s", "10s", "40s"])}
+
+
+def _transform(place: Place) -> Node:
+    return {"transform": {"n": f"${{{place.number()} + 1}}"}}
+
+
+def _switch(place: Place) -> Node:
+    cases = [
+        {"when": f"{place.number()} > {place.random.randrange(3)}", "then": place.some_later()}
+        for _ in range(place.random.randint(1, 2))
+    ]
+    switch: Node = {"cases": cases}
+    if place.random.random() < 0.7:
+        switch["else"] = place.some_later()
+    return {"switch": switch}
+
+
+def _fail(place: Place) -> Node:
+    return {"fail": {"code": "MADE", "message": f"n is ${{{place.number()}}}"}}
+
+
+def _finish(place: Place) -> Node:
+    return {"finish": {"output": f"${{{place.number()}}}"} if place.random.random() < 0.7 else {}}
+
+
+KINDS: list[tuple[Callable[[Place], Node], int]] = [
+    (_task, 20),
+    (_http, 16),
+    (_transform, 8),
+    (_wait, 8),
+    (_switch, 8),
+    (_fail, 2),
+    (_finish, 1),
+    (for_each, 4),
+    (repeat, 4),
+    (group, 4),
+]
+"""Every kind of node, with its weight."""
