@@ -15,15 +15,13 @@ BATCHES = 8
 SEEDS = 50
 """`make test` plays BATCHES times SEEDS seeds; each takes about 15 ms."""
 
-SEEN_SEEDS = 300
-NOT_REACHED = {
+SEEN_SEEDS = 400
+SELDOM = {
     (Move.CANCEL, StepStatus.PARKED),
-    (Move.BACK_OFF, StepStatus.WAITING),
-    (Move.CATCH, StepStatus.BACKING_OFF),
     (Move.FAIL, StepStatus.BACKING_OFF),
-    (Move.RESTART, StepStatus.BACKING_OFF),
+    (Move.CATCH, StepStatus.BACKING_OFF),
 }
-"""What the generator does not make yet: nodes with a sub-graph, and steps that are parked."""
+"""Rows that need a chain of chances; tests/conformance has them on purpose. No step is parked yet."""
 
 DIGESTS = """
 from perdure_testkit.simulation import case_of, simulate
@@ -98,6 +96,6 @@ def test_every_fault_strikes_and_every_row_of_the_transition_table_is_exercised(
         struck.update(one.fault for one in outcome.struck)
         ends.update(outcome.ends)
     missing = {(move, one) for move, sources in seen.items() for one in sources - sources.made}
-    assert missing == NOT_REACHED
+    assert missing <= SELDOM
     assert set(struck) == set(Fault)
     assert set(ends) == set(RunStatus) - {RunStatus.RUNNING}

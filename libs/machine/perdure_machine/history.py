@@ -114,6 +114,9 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f" (loss {d.get('losses', '?')})"
         ),
         "step_completed": lambda d, f: f"{_node(d)} completed{_then(d)}",
+        "step_stands": lambda d, f: (
+            f"{_node(d)} completed: its call was performed in an earlier try of the whole and stands"
+        ),
         "step_backing_off": lambda d, f: (
             f"{_node(d)} failed and is tried again in {_seconds(d)}: {_error(d)}"
         ),

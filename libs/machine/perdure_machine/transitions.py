@@ -19,6 +19,7 @@ class Move(StrEnum):
     RELEASE = "release"  # the worker hands it back
     LOSE = "lose"  # the lease ran out
     COMPLETE = "complete"  # the try ended well
+    STAND = "stand"  # the call of an earlier try of its whole stands
     BACK_OFF = "back_off"  # the try failed and there will be another
     CATCH = "catch"  # it failed, and an output of its `on_failure` stands in
     FAIL = "fail"  # it failed and is not tried again, has no result, or passed its deadline
@@ -49,6 +50,7 @@ TABLE = MappingProxyType(
         Move.RELEASE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.LOSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
+        Move.STAND: Transition(frozenset({StepStatus.QUEUED}), StepStatus.COMPLETED),
         Move.BACK_OFF: Transition(
             frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.BACKING_OFF
         ),

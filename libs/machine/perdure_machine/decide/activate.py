@@ -19,6 +19,7 @@ from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.leasing import enqueue, hand_out
 from perdure_machine.decide.scope import run_input
 from perdure_machine.decide.shaping import shaped
+from perdure_machine.decide.standing import may_have_been_called
 from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.waiting import begin_wait
@@ -167,8 +168,10 @@ def _dispatch(draft: Draft, node: Node, place: Place, payload: bytes) -> StepSta
         input=payload,
         traceparent=run.traceparent,
     )
-    # A step that was tried before may have a call on record, which only its acquisition looks up.
-    offer = draft.take_offer(Queue(node.lane, owner)) if step.fence == 0 else None
+    # A step that was tried before, alone or with a whole around it, may have a call on record, which
+    # only its acquisition looks up.
+    may_have_called = step.fence > 0 or may_have_been_called(node.kind, place)
+    offer = None if may_have_called else draft.take_offer(Queue(node.lane, owner))
     if offer is not None:
         draft.chained = hand_out(draft, step, offer.lease_id, offer.worker)
         return draft.chained.step

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from perdure_machine.decide.draft import Draft
-from perdure_machine.definition.model import EffectKind, Http
+from perdure_machine.definition.model import EffectKind, Http, Kind
 from perdure_machine.states import EffectOutcome, EffectStatus
 from perdure_machine.view import EffectState, StepState
 
@@ -27,6 +27,11 @@ _AFTER = {
 _OPEN = frozenset({EffectStatus.IN_FLIGHT, EffectStatus.OUTCOME_UNKNOWN})
 
 
+def is_recorded(kind: Kind) -> bool:
+    """Tell whether the calls of nodes of this kind are recorded."""
+    return isinstance(kind, Http) and kind.effect in _RECORDED
+
+
 def effect_of(draft: Draft, step: StepState) -> EffectState | None:
     """Return the recorded effect of the step, or None."""
     return draft.effects.get(_key(step))
@@ -35,7 +40,7 @@ def effect_of(draft: Draft, step: StepState) -> EffectState | None:
 def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
     """Record that the step's new holder may call the provider, under the key of every try."""
     kind = draft.node(step).kind
-    if not isinstance(kind, Http) or kind.effect not in _RECORDED:
+    if not isinstance(kind, Http) or not is_recorded(kind):
         return None
     known = effect_of(draft, step)
     if known is None:
@@ -44,7 +49,10 @@ def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
         )
         return draft.put_effect(begun, created=True)
     status = known.status if known.status is EffectStatus.SETTLED else EffectStatus.IN_FLIGHT
-    return draft.put_effect(replace(known, status=status, fence=step.fence, calls=known.calls + 1))
+    begun = replace(
+        known, step=step.step, status=status, fence=step.fence, calls=known.calls + 1
+    )
+    return draft.put_effect(begun)
 
 
 def settle_effect(draft: Draft, step: StepState, fence: int, told: EffectOutcome) -> None:
@@ -56,7 +64,7 @@ def settle_effect(draft: Draft, step: StepState, fence: int, told: EffectOutcome
     known = effect_of(draft, step)
     if known is None or known.status in (EffectStatus.SETTLED, _after(known, told)):
         return
-    is_open = known.fence == fence and known.status in _OPEN
+    is_open = (known.step, known.fence) == (step.step, fence) and known.status in _OPEN
     if told is EffectOutcome.PERFORMED or is_open:
         draft.put_effect(replace(known, status=_after(known, told)))
 
@@ -64,7 +72,9 @@ def settle_effect(draft: Draft, step: StepState, fence: int, told: EffectOutcome
 def lose_effect(draft: Draft, step: StepState) -> None:
     """Record that nobody knows how the call of a lost holder ended."""
     known = effect_of(draft, step)
-    if known is not None and known.status is EffectStatus.IN_FLIGHT and known.fence == step.fence:
+    if known is None or (known.step, known.fence) != (step.step, step.fence):
+        return
+    if known.status is EffectStatus.IN_FLIGHT:
         draft.put_effect(replace(known, status=_after(known, EffectOutcome.UNKNOWN)))
 
 

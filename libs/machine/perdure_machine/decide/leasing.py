@@ -20,6 +20,7 @@ from perdure_machine.decide.effects import (
 )
 from perdure_machine.decide.failing import fail_forgotten, fail_try, fail_unrepeatable
 from perdure_machine.decide.parking import PAUSE, park
+from perdure_machine.decide.standing import stand
 from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
@@ -50,6 +51,8 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
     if event.lease_id in _lost_leases(draft, step):
         return Gone()
     draft.actions.append(Dequeue(step.step))
+    if stand(draft, step):
+        return Gone()
     if not may_repeat(draft, step):
         fail_unrepeatable(draft, step)
         return Gone()

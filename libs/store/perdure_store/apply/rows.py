@@ -110,7 +110,7 @@ def effect_state(row: asyncpg.Record) -> EffectState | None:
         return None
     return EffectState(
         key=row["effect_key"],
-        step=row["step"],
+        step=row["effect_step"],
         kind=row["effect_kind"],
         status=EffectStatus(row["effect_status"]),
         fence=row["effect_fence"],

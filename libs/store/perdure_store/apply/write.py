@@ -88,7 +88,8 @@ WRITE = Statement(
             "fence integer, calls integer",
         ),
         RowSet.of(
-            "changed_effects", "run_id uuid, key text, status text, fence integer, calls integer"
+            "changed_effects",
+            "run_id uuid, key text, step integer, status text, fence integer, calls integer",
         ),
         RowSet.of(
             "new_history",
@@ -272,7 +273,8 @@ def _new_effect(changes: Changes, put: PutEffect) -> Row:
 
 def _changed_effect(changes: Changes, put: PutEffect) -> Row:
     effect = put.effect
-    return (changes.run.run.run_id, effect.key, effect.status, effect.fence, effect.calls)
+    run_id = changes.run.run.run_id
+    return (run_id, effect.key, effect.step, effect.status, effect.fence, effect.calls)
 
 
 def _history(changes: Iterable[Changes]) -> Iterable[Row]:

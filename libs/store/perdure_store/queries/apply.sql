@@ -47,7 +47,7 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
        CASE WHEN w.with_input THEN s.input END AS input,
        CASE WHEN w.with_output THEN s.output END AS output,
        extract(epoch FROM s.lease_expires_at - clock_timestamp())::float8 AS lease_left,
-       e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
+       e.key AS effect_key, e.step AS effect_step, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
        e.calls AS effect_calls, extract(epoch FROM clock_timestamp() - e.begun_at)::float8 AS effect_age
   FROM wanted AS w
   JOIN steps AS s ON s.run_id = w.run_id AND s.step = w.step
@@ -202,7 +202,7 @@ WITH clock AS MATERIALIZED (
       FROM clock, :new_effects
 ), effect_update AS (
     UPDATE effects AS e
-       SET status = u.status::effect_status, fence = u.fence, calls = u.calls,
+       SET step = u.step, status = u.status::effect_status, fence = u.fence, calls = u.calls,
            settled_at = CASE WHEN u.status = 'settled' THEN coalesce(e.settled_at, clock.now) END
       FROM clock, :changed_effects
      WHERE e.run_id = u.run_id AND e.key = u.key

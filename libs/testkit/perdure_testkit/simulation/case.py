@@ -6,9 +6,9 @@ import json
 from dataclasses import dataclass
 
 from perdure_testkit.simulation.chance import stream
+from perdure_testkit.simulation.faults import Injected
 from perdure_testkit.simulation.language.definitions import random_document
 from perdure_testkit.simulation.language.place import Document
-from perdure_testkit.simulation.faults import Injected
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from perdure_machine.events import Event, ExpireLease, Release, Report, Succeeded
 from perdure_machine.states import EffectOutcome, EffectStatus
-from perdure_machine.view import EffectState
+from perdure_machine.view import EffectState, StepState
 
 from perdure_testkit.simulation.scene import Violation
 
 
 def check_effects(
-    before: Mapping[str, EffectState], now: Mapping[str, EffectState], events: Sequence[Event]
+    before: Mapping[str, EffectState],
+    now: Mapping[str, EffectState],
+    steps: Collection[StepState],
+    events: Sequence[Event],
 ) -> None:
     """Compare the effects of a run before a batch and after it. Raises `Violation`."""
     if not before.keys() <= now.keys():
@@ -21,34 +24,41 @@ def check_effects(
         old = before.get(key)
         if old is None or old == effect:
             continue
-        if (old.step, old.kind) != (effect.step, effect.kind) or effect.calls < old.calls:
+        if old.kind != effect.kind or effect.calls < old.calls:
             raise Violation(f"R8: effect {key} became another's")
         if old.status is EffectStatus.SETTLED and effect.status is not EffectStatus.SETTLED:
             raise Violation(f"R8: effect {key} was settled and is {effect.status}")
-        _check_teller(old, effect, events)
+        _check_teller(old, effect, steps, events)
 
 
-def _check_teller(old: EffectState, new: EffectState, events: Sequence[Event]) -> None:
-    """See that somebody told what the effect became who was in a position to know."""
+def _check_teller(
+    old: EffectState, new: EffectState, steps: Collection[StepState], events: Sequence[Event]
+) -> None:
+    """See that somebody told what the effect became who was in a position to know.
+
+    Its callers are the steps that have its key: one for each try of a whole.
+    """
     if old.status is new.status:
         return
+    prefix = new.key.rpartition("/")[0]
+    callers = [one.step for one in steps if one.effect_prefix == prefix and one.fence]
     if new.status is EffectStatus.SETTLED and not any(
-        _told(event, new.step) is EffectOutcome.PERFORMED for event in events
+        _told(event, callers) is EffectOutcome.PERFORMED for event in events
     ):
         raise Violation(f"R8: nobody said that {new.key} was performed, and it is settled")
     if new.status is EffectStatus.REFUSED and not any(
-        _told(event, new.step) is EffectOutcome.NOT_PERFORMED and _fence(event) == old.fence
+        _told(event, callers[-1:]) is EffectOutcome.NOT_PERFORMED and _fence(event) == old.fence
         for event in events
     ):
         raise Violation(f"R8: {new.key} is refused, which its newest caller did not say")
 
 
-def _told(event: Event, step: int) -> EffectOutcome | None:
+def _told(event: Event, steps: Collection[int]) -> EffectOutcome | None:
     match event:
-        case Report() if event.step == step:
+        case Report() if event.step in steps:
             well = isinstance(event.outcome, Succeeded)
             return event.effect or (EffectOutcome.PERFORMED if well else EffectOutcome.UNKNOWN)
-        case Release() if event.step == step:
+        case Release() if event.step in steps:
             return EffectOutcome.NOT_PERFORMED
         case _:
             return None

@@ -101,7 +101,7 @@ class Laws:
             check_step(before.steps.get(step.step), step)
         check_activations(now)
         check_attempts(before, now, events)
-        check_effects(before.effects, now.effects, events)
+        check_effects(before.effects, now.effects, now.steps.values(), events)
         self._check_ways_forward()
 
     def _check_ways_forward(self) -> None:

@@ -30,7 +30,7 @@ def _result(place: Place, node: Node) -> None:
 
 def _retry(place: Place, node: Node) -> None:
     if _is(node, (*_WORK, *BLOCKS)):
-        most = place.random.randint(0, 3 if _is(node, _WORK) else 1)
+        most = place.random.randint(0, 3) if _is(node, _WORK) else 1
         rule = {"max": most, "base": place.random.choice(["1s", "10s"])}
         node["retry"] = place.random.choice([rule, [{"on": ["BROKEN"], **rule}]])
 
