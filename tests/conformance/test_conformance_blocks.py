@@ -88,6 +88,21 @@ async def test_one_failure_too_many_stops_the_rest_and_fails_the_node(driver: Dr
     assert await failed(driver, run) == "ITEMS_FAILED"
 
 
+async def test_a_loop_that_stops_by_a_failure_is_tried_again_once_for_it(driver: Driver) -> None:
+    """The items that it cancels while it stops count no failure of their own."""
+    retry = {"on": ["ITEMS_FAILED"], "max": 1, "base": "1s"}
+    await driver.publish({"batch": {**fan(), "retry": retry}})
+    run = await driver.start(listed(1, 2, 3))
+    await driver.fail(await driver.acquire(run, "batch[1].work"), ErrorClass.PERMANENT)
+    batch = await driver.step(run, "batch")
+    assert (str(batch.status), batch.failures) == ("backing_off", 1)
+    await driver.engine.advance(1.1)
+    await driver.settle()
+    for index in range(3):
+        await succeed(driver, run, f"batch[{index}].work")
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
 async def test_failures_that_are_tolerated_are_counted(driver: Driver) -> None:
     await driver.publish({"batch": fan(failures={"max_percent": 50})})
     run = await driver.start(listed(1, 2))

@@ -43,6 +43,7 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.RELEASE: "its worker hands it back: ReleaseLease",
         Move.LOSE: "its lease ran out: ExpireLeases, counted as a loss",
         Move.COMPLETE: "the try ended well: ReportResult",
+        Move.STAND: "an earlier try of its whole performed its call, which stands: AcquireLease",
         Move.BACK_OFF: "the try failed and there will be another: ReportResult, or its timeout",
         Move.CATCH: "it failed, and an `output` of its `on_failure` stands in",
         Move.FAIL: (

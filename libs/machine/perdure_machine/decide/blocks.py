@@ -7,7 +7,7 @@ from dataclasses import replace
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.fanning import Fan, end_item, end_page, fan_of, open_items
-from perdure_machine.decide.liveness import stopping_around
+from perdure_machine.decide.liveness import is_live, stopping_around
 from perdure_machine.decide.repeating import FirstPass, end_pass, first_pass, open_passes
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import new_step
@@ -64,6 +64,8 @@ def end_scope_if_over(draft: Draft, place: Place) -> None:
     stopping = stopping_around(draft, place)
     if stopping is not None:
         wind_down(draft, stopping)
+        return
+    if not is_live(draft, place):
         return
     scope = draft.scope(place)
     if scope.status is not ScopeStatus.RUNNING or scope.ended_nodes < len(draft.graph(place).nodes):

@@ -49,9 +49,7 @@ def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
         )
         return draft.put_effect(begun, created=True)
     status = known.status if known.status is EffectStatus.SETTLED else EffectStatus.IN_FLIGHT
-    begun = replace(
-        known, step=step.step, status=status, fence=step.fence, calls=known.calls + 1
-    )
+    begun = replace(known, step=step.step, status=status, fence=step.fence, calls=known.calls + 1)
     return draft.put_effect(begun)
 
 

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from perdure_machine.decide.draft import Draft
 from perdure_machine.places import TOP, Place
-from perdure_machine.states import ENDED, ScopeStatus, StepStatus
+from perdure_machine.states import ScopeStatus, StepStatus
 from perdure_machine.view import StepState
 
 
 def stopping_around(draft: Draft, place: Place) -> StepState | None:
-    """Return the outermost step around a scope that stops, or None. Raises `ViewTooNarrow`."""
+    """Return the outermost step around a scope that stops, or None. Raises `ViewTooNarrow`.
+
+    A whole that is to be tried again has stopped already.
+    """
     found = None
     while place != TOP:
         owner = draft.owner(place)
-        if owner.status not in ENDED and draft.block(owner).ending is not None:
+        if owner.status is StepStatus.WAITING and draft.block(owner).ending is not None:
             found = owner
         place = owner.place
     return found
