@@ -1,4 +1,4 @@
-"""Calls of a whole that is tried again: settled ones stand, unknown ones are not made again (R8)."""
+"""Calls of a whole that is tried again: settled ones stand, unknown ones are not repeated (R8)."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         ),
         "step_completed": lambda d, f: f"{_node(d)} completed{_then(d)}",
         "step_stands": lambda d, f: (
-            f"{_node(d)} completed: its call was performed in an earlier try of the whole and stands"
+            f"{_node(d)} completed: an earlier try of the whole performed its call, which stands"
         ),
         "step_backing_off": lambda d, f: (
             f"{_node(d)} failed and is tried again in {_seconds(d)}: {_error(d)}"

@@ -87,8 +87,8 @@ SELECT *, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms FROM runs WH
 """
 _STEPS = "SELECT *, NULL::float8 AS lease_left FROM steps WHERE run_id = $1 ORDER BY step"
 _EFFECTS = """
-SELECT step AS effect_step, key AS effect_key, kind AS effect_kind, status AS effect_status, fence AS effect_fence,
-       calls AS effect_calls, 0::float8 AS effect_age
+SELECT step AS effect_step, key AS effect_key, kind AS effect_kind, status AS effect_status,
+       fence AS effect_fence, calls AS effect_calls, 0::float8 AS effect_age
   FROM effects WHERE run_id = $1 ORDER BY key
 """
 _SIGNALS = """
