@@ -88,7 +88,7 @@ async def test_r8_a_call_that_was_performed_and_whose_result_is_lost_is_not_made
     assert isinstance(await ask_for(driver, run, "g[0].pay"), Gone)
     state = await driver.engine.run(run)
     assert state.error is not None
-    assert (state.status, state.error.code) == (RunStatus.FAILED, "ALREADY_PERFORMED")
+    assert (state.status, state.error.code) == (RunStatus.FAILED, "OUTCOME_UNKNOWN")
 
 
 async def test_r8_a_call_that_was_refused_is_made_again_under_its_key(driver: Driver) -> None:
