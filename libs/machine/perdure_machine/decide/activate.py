@@ -168,8 +168,8 @@ def _dispatch(draft: Draft, node: Node, place: Place, payload: bytes) -> StepSta
         input=payload,
         traceparent=run.traceparent,
     )
-    # A step that was tried before, alone or with a whole around it, may have a call on record, which
-    # only its acquisition looks up.
+    # A step that was tried before, alone or with what it stands in, may have a call on record,
+    # which only its acquisition looks up.
     may_have_called = step.fence > 0 or may_have_been_called(node.kind, place)
     offer = None if may_have_called else draft.take_offer(Queue(node.lane, owner))
     if offer is not None:
