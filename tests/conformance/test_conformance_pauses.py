@@ -68,6 +68,28 @@ async def test_pausing_and_resuming_twice_changes_nothing(driver: Driver) -> Non
     assert await driver.submit(run, ResumeRun()) == Closed(RunStatus.COMPLETED)
 
 
+@pytest.mark.parametrize("node", [{**TASK, "retry": {"max": 1, "base": "5s"}}, {"wait": "5s"}])
+async def test_r10_a_timer_that_comes_due_before_its_step_is_brought_back_is_not_lost(
+    driver: Driver, node: dict[str, object]
+) -> None:
+    await driver.publish({"a": node})
+    run = await driver.start()
+    if "task" in node:
+        await driver.fail(await driver.acquire(run, "a"))
+    await driver.submit(run, PauseRun())
+    await driver.settle()
+    assert (await driver.step(run, "a")).status is StepStatus.PARKED
+    await driver.submit(run, ResumeRun())
+    await driver.engine.advance(6)
+    timers = {timer.kind: timer.timer_id for timer in await driver.engine.timers()}
+    back = timers.pop(TimerKind.UNPARK)
+    await driver.submit(run, FireTimer(*timers.values()))
+    await driver.submit(run, FireTimer(back))
+    assert not await driver.engine.no_way_forward()
+    await driver.drain()
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
 async def test_a_step_that_is_not_parked_yet_is_not_handed_out_in_a_pause(driver: Driver) -> None:
     await driver.publish({"a": TASK})
     run = await driver.start()

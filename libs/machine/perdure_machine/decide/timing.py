@@ -66,7 +66,7 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
         return Stale()
     if timer.remaining > 0:
         return Early(timer.remaining)
-    if draft.paused and timer.kind not in _NEVER_HELD:
+    if timer.kind not in _NEVER_HELD and (draft.paused or _waits_for_parked(draft, timer)):
         hold(draft, timer)
         return Applied()
     if timer.kind is TimerKind.START_CHILD:
@@ -85,6 +85,12 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
     else:
         _fire_of_waiting(draft, timer)
     return Applied()
+
+
+def _waits_for_parked(draft: Draft, timer: TimerState) -> bool:
+    """Tell whether the timer's step is still parked: a resumed run brings it back by and by."""
+    step = draft.steps.get(timer.step) if timer.step is not None else None
+    return step is not None and step.status is StepStatus.PARKED and draft.running
 
 
 def _fire_of_run(draft: Draft, timer: TimerState) -> None:

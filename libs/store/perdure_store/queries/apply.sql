@@ -82,7 +82,8 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
        s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
        s.ended_rank, s.stopping, s.undecided, s.parked_on, s.parked_generation, s.parked_from,
        NULL::bytea AS input, CASE WHEN s.status = 'completed' THEN s.output END AS output, NULL::float8 AS lease_left,
-       e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
+       e.key AS effect_key, e.step AS effect_step, e.kind AS effect_kind, e.status AS effect_status,
+       e.fence AS effect_fence,
        e.calls AS effect_calls, extract(epoch FROM clock_timestamp() - e.begun_at)::float8 AS effect_age
   FROM steps AS s
   LEFT JOIN effects AS e ON e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'

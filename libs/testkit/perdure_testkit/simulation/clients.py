@@ -1,11 +1,11 @@
-"""Clients: start runs, repeat themselves under one key, cancel."""
+"""Clients: start runs, repeat themselves under one key, cancel, pause and resume."""
 
 from __future__ import annotations
 
 from functools import partial
 from uuid import UUID
 
-from perdure_machine.events import CancelRun
+from perdure_machine.events import CancelRun, Event, PauseRun, ResumeRun
 from perdure_machine.memory import StartAnswer
 from perdure_machine.replies import Reply
 
@@ -15,6 +15,12 @@ from perdure_testkit.simulation.scene import Scene
 
 RETRY_AFTER = 2.0
 """Seconds after which a client repeats what was not answered."""
+
+LAST_RESUME = 300.0
+"""Seconds after which nothing that was sent while faults struck arrives any more.
+
+A repeated pause may arrive after the resume, and rightly pauses the run again.
+"""
 
 
 class Client:
@@ -43,17 +49,27 @@ class Client:
         elif self.run_id is None:
             self.run_id = answer.run_id
             self._perhaps_cancel(answer.run_id)
+            self._perhaps_hold(answer.run_id)
 
     def _perhaps_cancel(self, run_id: UUID) -> None:
         faults = self.scene.faults
         if faults.strikes(Fault.CANCEL):
             self.cancels = True
             after = faults.between(Fault.CANCEL, 0.0, 60.0)
-            self.scene.clock.later(after, partial(self._cancel, run_id))
+            self.scene.clock.later(after, partial(self._order, run_id, CancelRun("enough")))
 
-    def _cancel(self, run_id: UUID) -> None:
+    def _perhaps_hold(self, run_id: UUID) -> None:
+        faults = self.scene.faults
+        if faults.strikes(Fault.HOLD):
+            after = faults.between(Fault.HOLD, 0.0, 40.0)
+            self.scene.clock.later(after, partial(self._order, run_id, PauseRun("wait")))
+            resume = partial(self._order, run_id, ResumeRun("go on"))
+            self.scene.clock.later(after + faults.between(Fault.CANCEL, 1.0, 40.0), resume)
+            self.scene.clock.later(LAST_RESUME, resume)
+
+    def _order(self, run_id: UUID, event: Event) -> None:
         def answered(reply: Reply | None) -> None:
             if reply is None:
-                self.scene.clock.later(RETRY_AFTER, partial(self._cancel, run_id))
+                self.scene.clock.later(RETRY_AFTER, partial(self._order, run_id, event))
 
-        self.coordinator.send("client", run_id, CancelRun("enough"), answered)
+        self.coordinator.send("client", run_id, event, answered)

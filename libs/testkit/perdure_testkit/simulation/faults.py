@@ -39,6 +39,7 @@ class Fault(StrEnum):
     REPEAT_SWEEP = "the sweeper sends what it found twice"
     REPEAT_START = "a client starts twice under one key"
     CANCEL = "a client cancels"
+    HOLD = "a client pauses a run, and resumes it later"
 
 
 @dataclass(frozen=True, slots=True, order=True)
