@@ -211,7 +211,8 @@ CREATE TABLE runs (
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
-    CONSTRAINT runs_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::run_status))),
+    CONSTRAINT runs_ending_while_open CHECK (((ending IS NULL) OR (status = 'running'::run_status) OR (ending = status))),
+    CONSTRAINT runs_output_when_completed CHECK (((output IS NULL) OR (status = 'completed'::run_status) OR (ending = 'completed'::run_status))),
     CONSTRAINT runs_parent_whole CHECK (((parent_run IS NULL) = (parent_step IS NULL))),
     CONSTRAINT runs_priority_range CHECK (((priority >= '-100'::integer) AND (priority <= 100))),
     CONSTRAINT runs_start_key_length CHECK (((start_key IS NULL) OR ((length(start_key) >= 1) AND (length(start_key) <= 200))))
@@ -259,6 +260,8 @@ CREATE TABLE steps (
     parked_on text,
     parked_generation integer,
     parked_from step_status,
+    compensable boolean DEFAULT false NOT NULL,
+    compensates integer,
     CONSTRAINT steps_pkey PRIMARY KEY (run_id, step),
     CONSTRAINT steps_one_activation UNIQUE (run_id, scope, generation, node),
     CONSTRAINT steps_ended_when_final CHECK (((status = ANY (ARRAY['completed'::step_status, 'failed'::step_status, 'skipped'::step_status, 'cancelled'::step_status])) = (ended_at IS NOT NULL))),
@@ -499,6 +502,7 @@ CREATE INDEX runs_by_workflow ON runs (org, workflow, run_id);
 CREATE INDEX runs_unfinished ON runs (run_id) WHERE (status = 'running'::run_status);
 CREATE INDEX run_tags_by_value ON run_tags (org, key, value, run_id);
 CREATE INDEX steps_by_lease_expiry ON steps (lease_expires_at) WHERE (status = 'running'::step_status);
+CREATE INDEX steps_to_compensate ON steps (run_id, ended_rank) WHERE compensable;
 CREATE INDEX steps_unfinished ON steps (run_id, step) WHERE (status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status]));
 CREATE INDEX effects_open ON effects (begun_at) WHERE (status = ANY (ARRAY['in_flight'::effect_status, 'outcome_unknown'::effect_status, 'needs_review'::effect_status]));
 CREATE INDEX start_keys_by_expiry ON start_keys (expires_at) WHERE (expires_at IS NOT NULL);

@@ -76,6 +76,11 @@ def _receiver(details: Details) -> str:
     return f"run {run}" if run else f"the key `{details.get('key', '?')}`"
 
 
+def _left(details: Details) -> str:
+    count = details.get("uncompensated")
+    return f"; {count} steps were not compensated" if count else ""
+
+
 def _then(details: Details) -> str:
     then = details.get("then")
     if then is None:
@@ -97,6 +102,17 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         ),
         "run_failed": lambda d, f: f"the run failed: {_error(d)}",
         "run_cancelled": lambda d, f: f"the run was cancelled{_because(d)}",
+        "run_ending": lambda d, f: (
+            f"the run will end {d.get('status', '?')}; what completed is compensated first"
+        ),
+        "run_ended": lambda d, f: f"the run ended {d.get('status', '?')}{_left(d)}",
+        "compensation_began": lambda d, f: f"{_node(d)} compensates `{d.get('of', '?')}`",
+        "compensation_failed": lambda d, f: (
+            f"{_node(d)} failed for good, so that was not compensated: {_error(d)}"
+        ),
+        "compensation_refused": lambda d, f: (
+            f"{_node(d)} is not compensated, since nobody knows whether its call was performed"
+        ),
         "run_terminated": lambda d, f: f"the run was terminated{_because(d)}",
         "run_paused": lambda d, f: f"the run was paused{_because(d)}",
         "run_resumed": lambda d, f: f"the run was resumed{_because(d)}",

@@ -134,6 +134,7 @@ class TimerKind(StrEnum):
     PARK = "park"  # park the steps of a paused run, some at a time
     UNPARK = "unpark"  # bring back the steps of a run that was resumed, some at a time
     REPLAY = "replay"  # retry a run that is a dead letter
+    COMPENSATE = "compensate"  # look for the next step to compensate
     REOPEN = "reopen"  # mark what a retry decides again, some at a time
 
 
@@ -153,6 +154,7 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.PARK,
         TimerKind.UNPARK,
         TimerKind.REPLAY,
+        TimerKind.COMPENSATE,
         TimerKind.REOPEN,
     }
 )

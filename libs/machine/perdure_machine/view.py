@@ -59,7 +59,9 @@ class RunState:
     one that was put off did, in milliseconds since 1970, None for one that began when it was made.
     `pauses` counts its pauses and resumes: it is the generation of the cause `paused` (p5).
     `recounted` are the ended steps that a retry had decided again, so that they count twice in
-    ranks.
+    ranks. `ending` is the status that a run will have once what completed in it is compensated;
+    next come steps whose rank is less than `undo_below`. `compensations` were begun so far, and
+    `uncompensated` steps will not be.
     `has_mail`: signals were sent to it, or steps of it waited for some.
     """
 
@@ -100,6 +102,10 @@ class RunState:
     pauses: int = 0
     dead_lettered: bool = False
     recounted: int = 0
+    ending: RunStatus | None = None
+    undo_below: int = 0
+    compensations: int = 0
+    uncompensated: int = 0
     has_mail: bool = False
 
 
@@ -118,7 +124,8 @@ class StepState:
 
     `taken` are the nodes that its edges lead to, None for all; `ended_rank` counts the nodes that
     ended up to this one; `stopping`: it was running when its run stopped. `undecided`: a retry has
-    its node decided again, and what stands here is of before.
+    its node decided again, and what stands here is of before. `compensable`: its compensation runs
+    if the run ends so that it does; `compensates` is the step that this one compensates.
 
     `lease_left` is what was left of the lease at the load, in seconds: for answers only, no
     decision reads it, because a renewal changes it without the run's lock (R1).
@@ -147,6 +154,8 @@ class StepState:
     ended_rank: int | None = None
     stopping: bool = False
     undecided: bool = False
+    compensable: bool = False
+    compensates: int | None = None
     parked: Parked | None = None
     lease_left: float | None = None
 
@@ -334,6 +343,7 @@ class View:
     mail: Mailbox = field(default_factory=Mailbox)
     reopening: tuple[int, ...] | None = None
     queue: KeyQueue | None = None
+    compensable: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,6 +362,7 @@ class Wanted:
     rows: frozenset[RowsOf] = frozenset()
     unfinished: frozenset[StepStatus] = frozenset()  # the next steps in one of these states
     unfinished_after: int = 0  # those of them with a greater number
+    compensable: frozenset[int] = frozenset()  # the next to compensate whose rank is less
     reopening: frozenset[int] = frozenset()  # the next steps after it that a retry looks at
     signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run

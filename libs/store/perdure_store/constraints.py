@@ -94,6 +94,7 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "steps_running_has_lease": _fault,
         "steps_try_when_running": _fault,
         "steps_parked_for_a_cause": _fault,
+        "runs_ending_while_open": _fault,
         "steps_queue_named": _fault,
         "steps_ended_when_final": _fault,
         "steps_output_when_completed": _fault,

@@ -197,7 +197,6 @@ def test_the_refusal_carries_its_reason_and_a_violation_for_each_problem() -> No
 @pytest.mark.parametrize(
     ("document", "path", "name"),
     [
-        ("compensate_on_cancel: true", "compensate_on_cancel", "compensate_on_cancel"),
         ("at_end: []", "at_end", "at_end"),
         ("trigger: {event: x}", "trigger", "trigger"),
         ("limits: {cost: 2.5}", "limits.cost", "cost"),
@@ -226,7 +225,6 @@ def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> 
 @pytest.mark.parametrize(
     "construct",
     [
-        "compensate",
         "effect_key",
         "connection",
         "cost",
@@ -245,7 +243,6 @@ def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
         ("http: {url: u, effect: reconcile}", "http.effect", "reconcile"),
         ("http: {url: u, effect: {kind: reconcile}}", "http.effect", "reconcile"),
         ("wait: {duration: 1s, until: x}", "wait.until", "until"),
-        ("finish: {compensate: true}", "finish.compensate", "compensate"),
     ],
 )
 def test_later_constructs_inside_a_kind_are_refused_by_name(

@@ -111,7 +111,7 @@ def _begin(draft: Draft, node: Node, place: Place, scope: Scope) -> StepState:
         case Emit():
             return _emit(draft, node, place, node.kind, scope)
         case Task() | Http():
-            return _dispatch(draft, node, place, _work_input(draft, node.kind, scope))
+            return dispatch(draft, node, place, work_input(draft, node.kind, scope))
 
 
 def _complete(
@@ -137,7 +137,7 @@ def _finish(draft: Draft, node: Node, place: Place, kind: Finish, scope: Scope) 
     else:
         output = render(kind.output, scope, omit_absent=True)
     step = _complete(draft, node, place, shaped(draft, node, place, output))
-    finish_run(draft, node.id, output)
+    finish_run(draft, node.id, output, compensate=kind.compensate)
     return step
 
 
@@ -156,7 +156,10 @@ def _emit(draft: Draft, node: Node, place: Place, kind: Emit, scope: Scope) -> S
     return step
 
 
-def _dispatch(draft: Draft, node: Node, place: Place, payload: bytes) -> StepState:
+def dispatch(
+    draft: Draft, node: Node, place: Place, payload: bytes, compensates: int | None = None
+) -> StepState:
+    """Begin work: its step is queued, or chained to the report that led to it."""
     run = draft.run
     owner = run.org if isinstance(node.kind, Task) else SHARED_OWNER
     step = replace(
@@ -167,6 +170,7 @@ def _dispatch(draft: Draft, node: Node, place: Place, payload: bytes) -> StepSta
         effect_prefix=_effect_prefix(run, place, node),
         input=payload,
         traceparent=run.traceparent,
+        compensates=compensates,
     )
     # A step that was tried before, alone or with what it stands in, may have a call on record,
     # which only its acquisition looks up.
@@ -185,7 +189,8 @@ def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
     return "/".join(filter(None, (str(run.run_id), place.scope, node.id)))
 
 
-def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
+def work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
+    """Return the input of work. Raises `ExpressionFailed`."""
     if isinstance(kind, Task):
         if kind.choice is not None:
             chosen(kind, scope)  # or the node fails before anybody is asked

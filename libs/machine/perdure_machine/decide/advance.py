@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure_machine.decide.activate import activate, fail_at_once
 from perdure_machine.decide.blocks import end_scope_if_over, is_block
+from perdure_machine.decide.compensating import compensate_next
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import complete_run, fail_run
 from perdure_machine.decide.joining import SKIPPED_BECAUSE, turn_of
@@ -49,6 +50,8 @@ def advance(draft: Draft) -> None:
             raise widened(draft, first, narrow) from None
     draft.candidates.clear()
     draft.touched.clear()
+    if draft.open and draft.run.ending is not None:
+        compensate_next(draft)
 
 
 def go_on(draft: Draft, left: Left) -> None:

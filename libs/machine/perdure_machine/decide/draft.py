@@ -102,13 +102,22 @@ class Draft:
 
     @property
     def running(self) -> bool:
-        """Whether the run still goes on."""
+        """Whether the run still goes on, towards its end and not from it."""
+        return self.open and self.run.ending is None
+
+    @property
+    def open(self) -> bool:
+        """Whether the run has not ended; it may be compensating."""
         return self.run.status is RunStatus.RUNNING
+
+    def works(self, step: StepState) -> bool:
+        """Tell whether the step is still wanted: a compensation is while the run is open."""
+        return self.running if step.compensates is None else self.open
 
     @property
     def paused(self) -> bool:
         """Whether nothing of the run may begin until somebody resumes it."""
-        return self.running and self.run.paused
+        return self.open and self.run.paused
 
     def stops(self, at: At) -> bool:
         """Tell whether the node is stopped: its scope fails, and it does not descend from what did.
@@ -262,6 +271,8 @@ class Draft:
         """Write a step of the running run that ended just now; its dependents are candidates."""
         at, place = action.step.at, action.step.place
         self._leaves_children |= self._leaves_child(action.step)
+        if not self.running:
+            return self._end_aside(action)
         if place == TOP:
             self.run = replace(self.run, ended_nodes=self.run.ended_nodes + 1)
         else:
@@ -270,6 +281,14 @@ class Draft:
             self.run = replace(self.run, inner_ended=self.run.inner_ended + 1)
         self.touched[place] = None
         self.candidates.extend(at._replace(node=one) for one in self.node(action.step).dependents)
+        return self._put_ranked(action)
+
+    def _end_aside(self, action: PutStep) -> StepState:
+        """Write a step that ended while its run ends: nothing follows from it."""
+        if action.step.place == TOP and action.step.compensates is None:
+            self.run = replace(self.run, ended_nodes=self.run.ended_nodes + 1)
+        else:
+            self.run = replace(self.run, inner_ended=self.run.inner_ended + 1)
         return self._put_ranked(action)
 
     def end_stopped(self, action: PutStep) -> StepState:
@@ -281,7 +300,17 @@ class Draft:
 
     def _put_ranked(self, action: PutStep) -> StepState:
         rank = self.run.ended_steps + self.run.recounted
-        return self.put_step(replace(action, step=replace(action.step, ended_rank=rank)))
+        compensable = self._may_be_compensated(action.step)
+        ranked = replace(action.step, ended_rank=rank, compensable=compensable)
+        return self.put_step(replace(action, step=ranked))
+
+    def _may_be_compensated(self, step: StepState) -> bool:
+        """Tell whether the step did what its compensation is for; a stand-in did nothing."""
+        node = self.node(step)
+        if node.undo is None:
+            return False
+        completed = step.status is StepStatus.COMPLETED and step.error is None
+        return completed or (node.undo_attempted and (step.fence > 0 or completed))
 
     def _leaves_child(self, step: StepState) -> bool:
         """Tell whether a step ends whose child may run on."""
@@ -423,6 +452,7 @@ class Draft:
             timers=self.timers,
             unfinished=None,
             reopening=None,
+            compensable=None,
             scopes=self.scopes,
             blocks=self.blocks,
             known_places=frozenset(self._known_places),

@@ -24,6 +24,7 @@ _AFTER = {
     EffectOutcome.UNKNOWN: EffectStatus.OUTCOME_UNKNOWN,
 }
 
+_UNRESOLVED = frozenset({EffectStatus.OUTCOME_UNKNOWN, EffectStatus.NEEDS_REVIEW})
 _OPEN = frozenset({EffectStatus.IN_FLIGHT, EffectStatus.OUTCOME_UNKNOWN})
 
 
@@ -113,6 +114,12 @@ def needs_review(draft: Draft, step: StepState) -> bool:
     """Tell whether nobody knows how the step's call ended and only a person can find out."""
     known = effect_of(draft, step)
     return known is not None and known.status is EffectStatus.NEEDS_REVIEW
+
+
+def is_unresolved(draft: Draft, step: StepState) -> bool:
+    """Tell whether nobody knows yet whether the step's call was performed."""
+    known = effect_of(draft, step)
+    return known is not None and known.status in _UNRESOLVED
 
 
 def _after(effect: EffectState, told: EffectOutcome) -> EffectStatus:

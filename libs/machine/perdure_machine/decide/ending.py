@@ -19,6 +19,9 @@ from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
 from perdure_machine.states import RunLimit, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import NodeError, RunState
 
+MAX_RANK = 2_147_483_647
+"""More than any step's rank."""
+
 _TO_END = frozenset(
     {StepStatus.QUEUED, StepStatus.BACKING_OFF, StepStatus.WAITING, StepStatus.PARKED}
 )
@@ -47,30 +50,37 @@ def run_output(draft: Draft) -> bytes:
     return render(template, scope_for(draft, TOP, [template]), omit_absent=True)
 
 
-def finish_run(draft: Draft, node: str, output: bytes) -> None:
+def finish_run(draft: Draft, node: str, output: bytes, *, compensate: bool) -> None:
     """Close a run where `node` finishes it; one that fails already still ends failed."""
     if draft.run.error is not None:
         fail_run(draft, draft.run.error)
         return
-    _close(draft, replace(draft.run, status=RunStatus.COMPLETED, output=output))
     draft.record("run_finished", node=node)
+    ended = replace(draft.run, status=RunStatus.COMPLETED, output=output)
+    if not (compensate and _compensates_first(draft, ended)):
+        _close(draft, ended)
 
 
 def fail_run(draft: Draft, error: NodeError) -> None:
     """Close a run because a node of it failed and nothing caught it."""
+    failed = replace(draft.run, status=RunStatus.FAILED, error=error)
+    if _compensates_first(draft, failed):
+        return
     put_dead_letter(draft, error)
-    _close(draft, replace(draft.run, status=RunStatus.FAILED, error=error))
+    _close(draft, failed)
     draft.record("run_failed", node=error.node, code=error.code, message=error.message)
 
 
 def cancel_run(draft: Draft, event: CancelRun) -> Reply:
     """Close a run because somebody wants it; twice is once (design section 12)."""
-    if draft.run.status is RunStatus.CANCELLED:
+    if RunStatus.CANCELLED in (draft.run.status, draft.run.ending):
         return Cancelled(changed=False)
     if not draft.running:
-        return Closed(draft.run.status)
-    _close(draft, replace(draft.run, status=RunStatus.CANCELLED, error=None))
+        return Closed(draft.run.ending or draft.run.status)
     draft.record("run_cancelled", reason=event.reason)
+    cancelled = replace(draft.run, status=RunStatus.CANCELLED, error=None)
+    if not (draft.definition.compensate_on_cancel and _compensates_first(draft, cancelled)):
+        _close(draft, cancelled)
     return Cancelled(changed=True)
 
 
@@ -78,10 +88,13 @@ def terminate_run(draft: Draft, event: TerminateRun) -> Reply:
     """Close a run at once, without compensation; twice is once."""
     if draft.run.status is RunStatus.CANCELLED:
         return Cancelled(changed=False)
-    if not draft.running:
+    if not draft.open:
         return Closed(draft.run.status)
-    _close(draft, replace(draft.run, status=RunStatus.CANCELLED, error=None))
     draft.record("run_terminated", reason=event.reason)
+    if draft.run.ending is not None:
+        end_compensated(draft)
+    else:
+        _close(draft, replace(draft.run, status=RunStatus.CANCELLED, error=None))
     return Cancelled(changed=True)
 
 
@@ -92,19 +105,46 @@ def expire_run(draft: Draft) -> Reply:
         return Stale()
     code, message = _TOO_LATE[passed]
     error = NodeError(ErrorClass.PERMANENT, code, message)
-    _close(draft, replace(draft.run, status=RunStatus.TIMED_OUT, error=error))
     draft.record("run_timed_out", limit=passed)
+    timed_out = replace(draft.run, status=RunStatus.TIMED_OUT, error=error)
+    if not _compensates_first(draft, timed_out):
+        _close(draft, timed_out)
     return Applied()
+
+
+def end_compensated(draft: Draft) -> None:
+    """Close a run that was compensating, in the status that it was to end in."""
+    run = draft.run
+    assert run.ending is not None
+    if run.ending is RunStatus.FAILED and run.error is not None:
+        put_dead_letter(draft, run.error)
+    draft.record("run_ended", status=run.ending, uncompensated=run.uncompensated)
+    _close(draft, replace(draft.run, status=run.ending, ending=None))
 
 
 def end_steps(draft: Draft) -> None:
     """End the next steps of a closed run; running ones end by their report or their lease."""
-    found = steps_in(draft, _TO_END)
+    found = [n for n in steps_in(draft, _TO_END) if not draft.works(draft.steps[n])]
     for number in found[:MAX_MOVED_AT_ONCE]:
         drop_ways_forward(draft, draft.steps[number])
         end_cancelled(draft, draft.steps[number])
     if len(found) > MAX_MOVED_AT_ONCE:
         _end_steps_later(draft)
+
+
+def _compensates_first(draft: Draft, ended: RunState) -> bool:
+    """Have what completed compensated before the run ends so, if anything can be.
+
+    Its unfinished steps end first: the run is open until all is done.
+    """
+    if not draft.definition.compensates or draft.run.pending:
+        return False
+    ending = replace(ended, status=RunStatus.RUNNING, ending=ended.status, undo_below=MAX_RANK)
+    draft.run = replace(ending, generation=draft.run.generation + 1)
+    draft.record("run_ending", status=ended.status)
+    if draft.run.next_step - 1 > draft.run.ended_steps:
+        _end_steps_later(draft)
+    return True
 
 
 def _end_run(draft: Draft, ended: RunState) -> None:

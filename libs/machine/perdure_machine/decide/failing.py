@@ -38,7 +38,7 @@ def fail_try(
 ) -> None:
     """Count a failed try of a running step; try again by its rules, or fail its node."""
     failed = replace(step, failures=step.failures + 1, error=error)
-    if not draft.running or step.stopping:
+    if not draft.works(step) or step.stopping:
         end_cancelled(draft, failed, expired=expired)
         return
     if needs_review(draft, step):

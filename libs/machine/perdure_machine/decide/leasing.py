@@ -43,7 +43,7 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
         return Gone()
     if step.status is StepStatus.RUNNING and step.lease_id == event.lease_id:
         return repeated_grant(draft, step) or Gone()
-    if step.status is not StepStatus.QUEUED or not draft.running:
+    if step.status is not StepStatus.QUEUED or not draft.works(step):
         return Gone()
     if draft.paused:
         park(draft, step, PAUSE, draft.run.pauses)
@@ -102,7 +102,7 @@ def release(draft: Draft, event: Release) -> Reply:
         return Stale()
     give_back_effect(draft, step)
     draft.end_attempt(step, AttemptOutcome.RELEASED)
-    if not draft.running or step.stopping:
+    if not draft.works(step) or step.stopping:
         end_cancelled(draft, step)
         return Applied()
     back = draft.put_step(PutStep(moved(step, Move.RELEASE)))
@@ -139,7 +139,7 @@ def _lose(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry)
     losses = step.losses + 1
     lost = replace(step, losses=losses)
     draft.record("step_lost", lost, losses=losses, worker=step.worker or "")
-    if not draft.running or step.stopping:
+    if not draft.works(step) or step.stopping:
         end_cancelled(draft, lost, expired=expired)
     elif losses >= draft.lane(step).poison_limit:
         fail_try(draft, lost, _poison(lost), jitter, expired=expired)

@@ -40,7 +40,7 @@ _BACK = {
 
 def pause_run(draft: Draft, event: PauseRun) -> Reply:
     """Let nothing of the run begin any more; twice is once."""
-    if not draft.running:
+    if not draft.open:
         return Closed(draft.run.status)
     if draft.paused:
         return Done(changed=False)
@@ -51,7 +51,7 @@ def pause_run(draft: Draft, event: PauseRun) -> Reply:
 
 def resume_run(draft: Draft, event: ResumeRun) -> Reply:
     """Let a paused run go on; one that is not paused goes on already."""
-    if not draft.running:
+    if not draft.open:
         return Closed(draft.run.status)
     if not draft.paused:
         return Done(changed=False)
@@ -75,7 +75,7 @@ def park_steps(draft: Draft, timer: TimerState) -> None:
 
 def unpark_steps(draft: Draft, timer: TimerState) -> None:
     """Bring back the next steps that a pause parked, unless there was another since (p5)."""
-    if not draft.running or draft.paused or timer.generation != draft.run.pauses:
+    if not draft.open or draft.paused or timer.generation != draft.run.pauses:
         return
     found = steps_in(draft, _PARKED, after=int(timer.details or b"0"))
     for number in found[:MAX_MOVED_AT_ONCE]:

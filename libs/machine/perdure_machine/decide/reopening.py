@@ -40,10 +40,13 @@ def retry_run(draft: Draft, event: RetryRun) -> Reply:
     Raises `FailedPrecondition` where what failed cannot be tried again, `Aborted` while its last
     steps are ending, and `ViewTooNarrow`.
     """
-    if draft.running:
+    if draft.open:
         return Done(changed=False)
     if draft.run.status is not RunStatus.FAILED:
         return Closed(draft.run.status)
+    if draft.run.compensations:
+        message = "completed steps of the run were compensated, so it cannot go on"
+        raise FailedPrecondition(message, reason=Reason.RUN_COMPENSATED)
     _check_can_be_tried(draft)
     _check_parent_was_not_told(draft)
     draft.reopen_run()

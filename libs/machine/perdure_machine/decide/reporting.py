@@ -64,7 +64,7 @@ def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Rep
         _fail(draft, step, Failed(expression_error(failure, step.node)), event.jitter)
         return Applied()
     done = replace(moved(step, Move.COMPLETE), output=output, error=None)
-    if not draft.running:
+    if not draft.open:
         draft.end_attempt(step, AttemptOutcome.COMPLETED)
         draft.record("step_completed", draft.put_step(PutStep(done, ended=True)))
         return Applied()
@@ -79,7 +79,7 @@ def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Rep
 
 def _chained(draft: Draft) -> Granted | None:
     """Return the step that the reporter gets, unless what followed closed the run."""
-    if draft.running or draft.chained is None:
+    if draft.open or draft.chained is None:
         return draft.chained
     take_back(draft, draft.chained.step)
     return None

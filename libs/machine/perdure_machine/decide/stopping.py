@@ -17,6 +17,7 @@ from perdure_machine.view import StepState
 RUN_STOPS = "its run fails"
 TOLD_TO_STOP = "it was told to stop"
 STOPPED = "what it stands in stops"
+RUN_ENDS = "its run ends"
 RUN_CLOSED = "its run is closed"
 NEED_FAILED = "something it needs failed or was cancelled"
 
@@ -94,8 +95,10 @@ def end_cancelled(
 ) -> None:
     """End a step as cancelled, because its run is closed or it or something around it stops."""
     action = PutStep(_cancelled(step), ended=True, expired=expired)
-    if not draft.running:
+    if not draft.open:
         draft.record("step_cancelled", draft.put_step(action), why=RUN_CLOSED)
+    elif not draft.running:
+        draft.record("step_cancelled", draft.end_node(action), why=RUN_ENDS)
     elif not is_live(draft, step.place):
         end_stopped(draft, step, expired=expired)
     else:

@@ -180,4 +180,4 @@ def _end_wait(draft: Draft, step: StepState) -> None:
 
 def _waiter(draft: Draft, timer: TimerState, status: StepStatus) -> StepState | None:
     step = draft.steps.get(timer.step) if timer.step is not None else None
-    return step if step is not None and step.status is status and draft.running else None
+    return step if step is not None and step.status is status and draft.works(step) else None

@@ -54,6 +54,11 @@ def _tell(draft: Draft, step: StepState, verdict: Verdict) -> None:
 
 def _give_up(draft: Draft, step: StepState, error: NodeError) -> None:
     """Let the scope, or the run, end failed: at once if nothing in it can run any more."""
+    if step.compensates is not None:
+        left = draft.run.uncompensated + 1
+        draft.run = replace(draft.run, uncompensated=left)
+        draft.record("compensation_failed", step, code=error.code, message=error.message)
+        return
     if draft.error_in(step.place) is not None:
         return
     if step.place == TOP:

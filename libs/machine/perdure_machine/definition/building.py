@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from perdure_machine.definition.compiling import mapping
 from perdure_machine.definition.draft import Draft
 from perdure_machine.definition.edges import rescuers_of
 from perdure_machine.definition.graph import Needs, dependents_of
-from perdure_machine.definition.model import Graph, JoinKind, Node
+from perdure_machine.definition.model import Graph, JoinKind, Node, Prefetch
 from perdure_machine.definition.prefetch import Prefetches
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read, Template, compile_template
+from perdure_machine.expressions.values import Json
 
 _NEED_ALL_WELL = (JoinKind.ALL, JoinKind.STRICT)
 
@@ -23,6 +25,7 @@ class GraphDraft:
     source: Source
     drafts: Mapping[str, Draft]
     order: tuple[str, ...]
+    undos: Mapping[str, Draft]
 
 
 def leaf_output(graph: GraphDraft) -> Template:
@@ -65,13 +68,49 @@ def build_graph(
             priority=draft.priority,
             on_failure=draft.on_failure,
             prefetch=prefetches.after(id_),
+            undo=undo_of(id_) if id_ in graph.undos else None,
+            undo_attempted=_undoes_attempts(graph.source.nodes[id_]),
         )
+    for id_, draft in graph.undos.items():
+        nodes[undo_of(id_)] = _undo(graph.source.container, id_, draft)
     return Graph(
         nodes=tuple(drafts),
         roots=tuple(id_ for id_, draft in drafts.items() if not draft.needs),
         output=output,
         leaf_output=leaf_output(graph),
         start_prefetch=prefetches.at_start(),
+    )
+
+
+def undo_of(id_: str) -> str:
+    """Return the id of the node that compensates another; no document can name one so."""
+    return f"{id_}.compensate"
+
+
+def _undoes_attempts(node: Json) -> bool:
+    return mapping(mapping(node).get("compensate")).get("when") == "attempted"
+
+
+def _undo(container: str, id_: str, draft: Draft) -> Node:
+    return Node(
+        id=undo_of(id_),
+        container=container,
+        kind=draft.kind,
+        needs=(),
+        dependents=(),
+        rescuers=frozenset(),
+        survivors=False,
+        join=draft.join,
+        when=None,
+        result=None,
+        retry=draft.retry,
+        timeout=draft.timeout,
+        deadline=None,
+        publish=None,
+        lane=draft.lane,
+        priority=draft.priority,
+        on_failure=(),
+        prefetch=Prefetch(frozenset(), frozenset(), False),
     )
 
 

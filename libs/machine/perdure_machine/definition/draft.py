@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
 
 from perdure_machine.definition import blocks, children, flow, signalling
@@ -151,6 +152,18 @@ class Drafter(NodeCompiler):
             inner_reads=tuple(inside.reads),
             graph_output=graph_output,
         )
+
+    def undo(self, node: Mapping[str, Json]) -> Draft | None:
+        """Return the draft of what compensates the node, None where nothing does."""
+        if "compensate" not in node:
+            return None
+        if not any(kind in node for kind in _TRIED_AGAIN):
+            reason = "only work and what holds or starts some can be compensated"
+            self.problems.add((*self.path, "compensate"), reason)
+        body = {key: value for key, value in mapping(node["compensate"]).items() if key != "when"}
+        undoing = copy(self)
+        undoing.path, undoing.reads, undoing.needs = (*self.path, "compensate"), [], ()
+        return undoing.draft(body, body)
 
     def _inside(self, kind: str, body: Json) -> NodeCompiler:
         """Return what compiles the expressions that are evaluated in the node's own scopes."""

@@ -61,7 +61,9 @@ def fail(compiler: NodeCompiler, body: Mapping[str, Json], *where: str | int) ->
 
 def finish(compiler: NodeCompiler, body: Mapping[str, Json]) -> Finish:
     """Compile the end of a run."""
-    return Finish(compiler.optional(body, "finish", "output"))
+    return Finish(
+        compiler.optional(body, "finish", "output"), compensate=body.get("compensate") is True
+    )
 
 
 def handlers(compiler: NodeCompiler, value: Json, *, picks: bool) -> tuple[Handler, ...]:

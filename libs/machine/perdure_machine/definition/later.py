@@ -8,7 +8,7 @@ from perdure_machine.definition.problems import Problems
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
-DOCUMENT = frozenset({"compensate_on_cancel", "at_end", "trigger"})
+DOCUMENT = frozenset({"at_end", "trigger"})
 LIMITS = frozenset({"cost"})
 KINDS = frozenset(
     {
@@ -17,7 +17,6 @@ KINDS = frozenset(
     }
 )
 NODE = KINDS | {
-    "compensate",
     "effect_key",
     "connection",
     "cost",
@@ -26,7 +25,7 @@ NODE = KINDS | {
 TASK = frozenset({"connection"})
 HTTP = frozenset({"connection"})
 WAIT = frozenset({"until", "calendar", "zone"})
-FINISH = frozenset({"compensate"})
+FINISH = frozenset[str]()
 EFFECTS = frozenset({"reconcile"})
 BLOCKS = {
     "for_each": frozenset[str](),

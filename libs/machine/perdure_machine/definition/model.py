@@ -139,6 +139,7 @@ class Finish:
     name: ClassVar[str] = "finish"
     inline: ClassVar[bool] = True
     output: Template | None
+    compensate: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -362,7 +363,9 @@ class Node:
     empty where the document says nothing, and then the lane's rule counts. `needs` are all edges to
     the node, those that a `then` draws among them; of `dependents`, `rescuers` are those that only
     `on_failure` leads to. `container` is the node whose sub-graph it stands in, empty for none.
-    `survivors`: some node that descends from it may run after it failed.
+    `survivors`: some node that descends from it may run after it failed. `undo` is the node of its
+    compensation, which is in no graph; it runs for a completed step, or where `undo_attempted` for
+    any that was begun.
     """
 
     id: str
@@ -383,6 +386,8 @@ class Node:
     priority: int
     on_failure: tuple[Handler, ...]
     prefetch: Prefetch
+    undo: str | None = None
+    undo_attempted: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -442,7 +447,13 @@ class Definition:
     deadline: Template | None
     exclusive: Exclusive | None
     on_error: OnError
+    compensate_on_cancel: bool = False
     warnings: tuple[Problem, ...] = field(default=())
+
+    @property
+    def compensates(self) -> bool:
+        """Whether any node of it has a compensation."""
+        return any(node.undo is not None for node in self.nodes.values())
 
     @property
     def top(self) -> Graph:

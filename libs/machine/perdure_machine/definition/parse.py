@@ -90,6 +90,7 @@ def _definition(
         deadline=deadline,
         exclusive=exclusive,
         on_error=OnError(str(members.get("on_error", OnError.STOP))),
+        compensate_on_cancel=members.get("compensate_on_cancel") is True,
         warnings=tuple(problems.warnings),
     )
 
@@ -99,6 +100,7 @@ def _graph_draft(
 ) -> GraphDraft:
     needs = edges(source.nodes, source.path, problems)
     drafts: dict[str, Draft] = {}
+    undos: dict[str, Draft] = {}
     for id_, node in source.nodes.items():
         written = source.written.get(id_)
         if isinstance(node, dict) and isinstance(written, dict):
@@ -106,10 +108,14 @@ def _graph_draft(
             draft = drafter.draft(node, written)
             if draft is not None:
                 drafts[id_] = draft
+            undo = drafter.undo(node)
+            if undo is not None:
+                undos[id_] = undo
     order = check_graph(needs, source.path, problems)
     check_picks(source.nodes, source.path, problems)
     reading.check(source, drafts, needs, order)
-    return GraphDraft(source, drafts, order or ())
+    reading.check_undos(source, undos)
+    return GraphDraft(source, drafts, order or (), undos)
 
 
 def _check_published(graphs: Sequence[GraphDraft], problems: Problems) -> None:

@@ -20,6 +20,7 @@ from perdure_machine.expressions.reads import (
     JOIN,
     OUTPUT,
     SIGNAL,
+    THIS,
 )
 from perdure_machine.payload import Path
 from perdure_machine.places import holder_of
@@ -34,6 +35,7 @@ _GIVEN_INSIDE = {
     "group": frozenset[str](),
 }
 _HINTS = {
+    THIS: ("`this` is there in `compensate` only", "nodes.ID.output is the output of a need"),
     ITEM: ("`item` is there inside of a `for_each` only", ""),
     INDEX: ("`index` is there inside of a `for_each` or a `repeat` only", ""),
     CARRY: ("`carry` is there inside of a `repeat` only", ""),
@@ -82,6 +84,15 @@ class Reading:
             _check_quorum(id_, draft, ended, self._problems)
             self._seen[id_] = around | ancestors
             self._check_inside(id_, draft, source.roots)
+
+    def check_undos(self, source: Source, undos: Mapping[str, Draft]) -> None:
+        """Note what compensations cannot read: they run when everything has ended."""
+        seen = self._seen.get(holder_of(source.container), frozenset()) | set(source.nodes)
+        for id_, draft in undos.items():
+            for path, read in draft.reads:
+                self._check(path, read, seen, {}, id_)
+                allowed = source.roots | {ERROR, THIS}
+                check_roots([(path, read)], allowed, self._problems)
 
     def check_output(self, reads: Iterable[ReadAt], nodes: Collection[str]) -> None:
         """Note what the output of the whole cannot read, which is evaluated when `nodes` ended."""

@@ -61,6 +61,7 @@ _SECTIONS = (
     _Section("Exclusive keys", "exclusive"),
     _Section("Joins", "join"),
     _Section("Failures that are handled", "handler"),
+    _Section("Compensations", "compensate"),
     _Section("Retry rules", "retry_rule"),
 )
 _KINDS = (

@@ -20,7 +20,8 @@ from perdure_machine.payload import Path
 INPUT, NODES, RUN, JOIN, ERROR = "input", "nodes", "run", "join", "error"
 ITEM, INDEX, CARRY, ITEMS, OUTPUT = "item", "index", "carry", "items", "output"
 CURSOR = "cursor"
-LOOP_ROOTS = (ITEM, INDEX, CARRY, ITEMS, OUTPUT, CURSOR)
+THIS = "this"
+LOOP_ROOTS = (ITEM, INDEX, CARRY, ITEMS, OUTPUT, CURSOR, THIS)
 """What a sub-graph gives to its nodes; `items` holds the items that the definition names."""
 
 SIGNAL = "signal"

@@ -20,7 +20,7 @@ def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
     """Return the view; as on the database, a run's output is no part of it."""
     return with_unfinished(
         View(
-            run=replace(row.state, output=None),
+            run=replace(row.state, output=row.state.output if row.state.ending else None),
             steps={number: _step(step, now) for number, step in row.steps.items()},
             known_places=frozenset({TOP, *row.scopes}),
             scopes=dict(row.scopes),
@@ -52,11 +52,17 @@ def with_unfinished(view: View) -> View:
     return replace(
         view,
         unfinished=tuple(unfinished),
+        compensable=tuple(_compensable(view)),
         reopening=tuple(n for n, step in sorted(view.steps.items()) if _may_reopen(step)),
         open_inside=dict(_open_inside(view)),
         leaving=tuple(leaving[: MAX_LEFT_AT_ONCE + 1]),
         rows=_Rows(view.scopes.values()),
     )
+
+
+def _compensable(view: View) -> Iterator[int]:
+    ranked = [(step.ended_rank or 0, n) for n, step in view.steps.items() if step.compensable]
+    return (n for _, n in sorted(ranked, reverse=True))
 
 
 def _may_reopen(step: StepState) -> bool:

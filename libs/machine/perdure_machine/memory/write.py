@@ -95,7 +95,7 @@ def _write_run(row: RunRow, changes: Changes, now: float) -> None:
     row.state = replace(
         run,
         input=row.state.input,
-        output=run.output if put.ended else row.state.output,
+        output=row.state.output if run.output is None else run.output,
     )
 
 

@@ -24,6 +24,7 @@ _COLOURS = {
     "outcome_unknown": "yellow",
     "parked": "yellow",
     "paused": "yellow",
+    "compensating": "yellow",
 }
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
@@ -63,8 +64,10 @@ def word(message: Message, field: str = "status") -> str:
 
 
 def shown_status(run: run_pb2.Run) -> str:
-    """Return the word that people see for where a run stands: its status, or `paused`."""
-    return "paused" if run.paused else word(run)
+    """Return the word that people see for where a run stands: its status, or what holds it up."""
+    if run.paused:
+        return "paused"
+    return "compensating" if run.ending else word(run)
 
 
 def coloured(status: str) -> str:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from uuid import UUID
 
 import asyncpg
+from perdure_machine.decide.compensating import MAX_LOOKED_AT
 from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
@@ -127,6 +128,7 @@ class More:
     mail: MoreMail
     leaving: tuple[ChildState, ...] = ()
     reopening: tuple[int, ...] = ()
+    compensable: tuple[int, ...] = ()
 
     def added_to(self, view: View) -> View:
         """Return `view` with this; a row that the batch changed already only gains payloads."""
@@ -147,6 +149,7 @@ class More:
             known_nodes=view.known_nodes | self.wanted.nodes,
             effects={**{effect.key: effect for effect in self.effects}, **view.effects},
             unfinished=unfinished,
+            compensable=self.compensable if self.wanted.compensable else view.compensable,
             reopening=self.reopening if self.wanted.reopening else view.reopening,
             scopes={**self.blocks.scopes, **view.scopes},
             blocks={**self.blocks.blocks, **view.blocks},
@@ -182,6 +185,13 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
             sql("apply.load_unfinished"), run.run_id, states, after, MAX_MOVED_AT_ONCE + 1
         )
     reopening: list[asyncpg.Record] = []
+    compensable: list[asyncpg.Record] = []
+    for below in wanted.compensable:
+        compensable = await connection.fetch(
+            sql("apply.load_compensable"), run.run_id, below, MAX_LOOKED_AT + 1
+        )
+        effects += tuple(_effects(compensable))
+        rows += compensable
     for after in wanted.reopening:
         reopening = await connection.fetch(
             sql("apply.load_reopening"), run.run_id, after, MAX_MOVED_AT_ONCE + 1
@@ -203,6 +213,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         await load_more_mail(connection, run, wanted, keys),
         leaving,
         tuple(row["step"] for row in reopening),
+        tuple(row["step"] for row in compensable),
     )
 
 

@@ -47,7 +47,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         scope_generation=row["scope_generation"],
         next_seq=row["next_seq"],
         input=None,
-        output=None,
+        output=row["output"],
         error=_error(row["error"]),
         start_key=row["start_key"],
         tags=json.loads(row["tags"]),
@@ -64,6 +64,10 @@ def run_state(row: asyncpg.Record) -> RunState:
         dead_lettered=row["dead_lettered"],
         recounted=row["recounted"],
         exclusive_key=row["exclusive_key"],
+        ending=RunStatus(row["ending"]) if row["ending"] is not None else None,
+        undo_below=row["undo_below"],
+        compensations=row["compensations"],
+        uncompensated=row["uncompensated"],
     )
 
 
@@ -93,6 +97,8 @@ def step_state(row: asyncpg.Record) -> StepState:
         ended_rank=row["ended_rank"],
         stopping=row["stopping"],
         undecided=row["undecided"],
+        compensable=row["compensable"],
+        compensates=row["compensates"],
         parked=_parked(row),
         lease_left=row["lease_left"],
     )

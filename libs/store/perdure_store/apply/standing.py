@@ -16,19 +16,21 @@ _WRITE = Statement(
     [
         RowSet.of(
             "standings",
-            "run_id uuid, paused boolean, pauses integer, dead_lettered boolean, recounted integer",
+            "run_id uuid, paused boolean, pauses integer, dead_lettered boolean, recounted integer,"
+            "ending text, undo_below integer, compensations integer, uncompensated integer,"
+            "output bytea",
         )
     ],
 )
 
-_AT_FIRST = (False, 0, False, 0)
+_AT_FIRST = (False, 0, False, 0, None, 0, 0, 0)
 """The standing of a new run."""
 
 
 async def write_standing(connection: Connection, changes: Sequence[Changes]) -> None:
     """Write the standing of runs, and which of their timers are held or let go."""
     rows = [
-        (c.run.run.run_id, *_standing(c.run.run))
+        (c.run.run.run_id, *_standing(c.run.run), c.run.run.output)
         for c in changes
         if _standing(c.run.run) != (_AT_FIRST if c.before is None else _standing(c.before.run))
     ]
@@ -44,4 +46,7 @@ async def write_standing(connection: Connection, changes: Sequence[Changes]) -> 
 
 
 def _standing(run: RunState) -> tuple[object, ...]:
-    return run.paused, run.pauses, run.dead_lettered, run.recounted
+    return (
+        run.paused, run.pauses, run.dead_lettered, run.recounted, run.ending, run.undo_below,
+        run.compensations, run.uncompensated,
+    )  # fmt: skip

@@ -67,7 +67,8 @@ WRITE = Statement(
             "kind text, status text, lane text, owner text, priority smallint, fence integer,"
             "lease_id uuid, lease_for float8, try_for float8, worker text, failures integer,"
             "losses integer, effect_prefix text, input bytea, output bytea, error bytea,"
-            "traceparent text, ended boolean, taken text, ended_rank integer, stopping boolean",
+            "traceparent text, ended boolean, taken text, ended_rank integer, stopping boolean,"
+            "compensable boolean, compensates integer",
         ),
         RowSet.of(
             "changed_steps",
@@ -75,7 +76,8 @@ WRITE = Statement(
             "status text, fence integer, lease_id uuid, worker text, lease_for float8,"
             "try_for float8, failures integer, losses integer, output bytea, error bytea,"
             "ended boolean, timed_out boolean, taken text, ended_rank integer, stopping boolean,"
-            "undecided boolean, parked_on text, parked_generation integer, parked_from text",
+            "undecided boolean, compensable boolean, parked_on text, parked_generation integer,"
+            "parked_from text",
         ),
         RowSet.of(
             "new_attempts",
@@ -177,7 +179,8 @@ def _new_run(changes: Changes) -> Row:
     return (
         run.run_id, run.org, run.workflow_id, run.workflow, run.workflow_version, run.status,
         run.revision, run.generation, run.priority, run.next_step, run.ended_nodes,
-        run.inner_ended, run.next_seq, run.input, run.output, error_bytes(run.error), run.start_key,
+        run.inner_ended, run.next_seq, run.input, run.output if put.ended else None,
+        error_bytes(run.error), run.start_key,
         json.dumps(dict(run.tags)).encode(), run.traceparent, *_parent(run.parent), run.depth,
         run.open_children, run.awaited_children, put.ended,
         put.limits.get(RunLimit.AGE), put.limits.get(RunLimit.DEADLINE), run.pending,
@@ -229,7 +232,7 @@ def _new_step(changes: Changes, change: StepChange) -> Row:
         put.lease_for if running else None, put.try_for if running else None, step.worker,
         step.failures, step.losses, step.effect_prefix, step.input, step.output,
         error_bytes(step.error), step.traceparent, put.ended, _taken(step), step.ended_rank,
-        step.stopping,
+        step.stopping, step.compensable, step.compensates,
     )  # fmt: skip
 
 
@@ -241,7 +244,8 @@ def _changed_step(changes: Changes, change: StepChange) -> Row:
         changes.run.run.run_id, step.step, before.status, before.fence, before.lease_id,
         step.status, step.fence, step.lease_id, step.worker, put.lease_for, put.try_for,
         step.failures, step.losses, step.output, error_bytes(step.error), put.ended, timed_out,
-        _taken(step), step.ended_rank, step.stopping, step.undecided, *_parked(step),
+        _taken(step), step.ended_rank, step.stopping, step.undecided,
+        step.compensable, *_parked(step),
     )  # fmt: skip
 
 

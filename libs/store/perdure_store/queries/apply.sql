@@ -6,7 +6,9 @@
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
-       recounted, exclusive_key, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       recounted, exclusive_key, ending, undo_below, compensations, uncompensated,
+       CASE WHEN ending = 'completed' THEN output END AS output,
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
@@ -14,7 +16,9 @@ SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, g
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
-       recounted, exclusive_key, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       recounted, exclusive_key, ending, undo_below, compensations, uncompensated,
+       CASE WHEN ending = 'completed' THEN output END AS output,
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -43,7 +47,7 @@ WITH named AS (
 )
 SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
        s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
-       s.ended_rank, s.stopping, s.undecided, s.parked_on, s.parked_generation, s.parked_from,
+       s.ended_rank, s.stopping, s.undecided, s.compensable, s.compensates, s.parked_on, s.parked_generation, s.parked_from,
        CASE WHEN w.with_input THEN s.input END AS input,
        CASE WHEN w.with_output THEN s.output END AS output,
        extract(epoch FROM s.lease_expires_at - clock_timestamp())::float8 AS lease_left,
@@ -56,7 +60,7 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
 -- name: load_nodes
 -- Loads the steps of some nodes, some with their outputs: what a decision asked for in addition.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, parked_on,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, compensable, compensates, parked_on,
        parked_generation, parked_from, NULL::bytea AS input,
        CASE WHEN n.with_output THEN output END AS output,
        extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left
@@ -67,7 +71,7 @@ SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priorit
 -- name: load_unfinished
 -- Loads the next steps of a run in one of the unfinished states $2, after a number.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, parked_on,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, compensable, compensates, parked_on,
        parked_generation, parked_from, NULL::bytea AS input,
        NULL::bytea AS output,
        NULL::float8 AS lease_left
@@ -80,7 +84,7 @@ SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priorit
 -- Loads the next steps of a run's top scope that a retry may decide again, after a number, each with its effect.
 SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
        s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
-       s.ended_rank, s.stopping, s.undecided, s.parked_on, s.parked_generation, s.parked_from,
+       s.ended_rank, s.stopping, s.undecided, s.compensable, s.compensates, s.parked_on, s.parked_generation, s.parked_from,
        NULL::bytea AS input, CASE WHEN s.status = 'completed' THEN s.output END AS output, NULL::float8 AS lease_left,
        e.key AS effect_key, e.step AS effect_step, e.kind AS effect_kind, e.status AS effect_status,
        e.fence AS effect_fence,
@@ -90,6 +94,19 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
  WHERE s.run_id = $1 AND s.step > $2 AND s.scope = ''
    AND (s.status IN ('failed', 'cancelled', 'skipped') OR (s.status = 'completed' AND s.ended_rank IS NULL))
  ORDER BY s.step LIMIT $3
+
+-- name: load_compensable
+-- Loads the next steps of a run to compensate, whose rank is less than $2, the last to end first, each with its effect.
+SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane, s.owner, s.priority, s.fence,
+       s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
+       s.ended_rank, s.stopping, s.undecided, s.compensable, s.compensates, s.parked_on, s.parked_generation,
+       s.parked_from, NULL::bytea AS input, NULL::bytea AS output, NULL::float8 AS lease_left,
+       e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
+       e.calls AS effect_calls, extract(epoch FROM clock_timestamp() - e.begun_at)::float8 AS effect_age
+  FROM steps AS s
+  LEFT JOIN effects AS e ON e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'
+ WHERE s.run_id = $1 AND s.compensable AND s.ended_rank < $2
+ ORDER BY s.ended_rank DESC LIMIT $3
 
 -- name: load_attempts
 -- Loads the finished acquisitions of steps.
@@ -138,7 +155,7 @@ WITH clock AS MATERIALIZED (
        SET status = u.status::run_status, revision = u.revision, generation = u.generation, next_step = u.next_step,
            ended_nodes = u.ended_nodes, inner_ended = u.inner_ended, scope_generation = u.scope_generation,
            next_seq = u.next_seq, open_children = u.open_children, awaited_children = u.awaited_children,
-           output = CASE WHEN u.ended THEN u.output ELSE r.output END, -- only the end sets it, and no event loads it
+           output = CASE WHEN u.ended THEN coalesce(u.output, r.output) ELSE r.output END, -- only the end sets it
            error = u.error, pending = u.pending, begun_at = to_timestamp(u.begun_ms / 1000.0),
            age_at = coalesce(clock.now + u.age * interval '1 s', r.age_at),
            deadline_at = coalesce(clock.now + u.deadline * interval '1 s', r.deadline_at),
@@ -158,12 +175,12 @@ WITH clock AS MATERIALIZED (
 ), step_insert AS (
     INSERT INTO steps (run_id, step, org, scope, generation, node, kind, status, lane, owner, priority, fence,
                        lease_id, lease_expires_at, try_expires_at, worker, failures, losses, effect_prefix, input,
-                       output, error, traceparent, taken, ended_rank, stopping, created_at, started_at, ended_at)
+                       output, error, traceparent, taken, ended_rank, stopping, compensable, compensates, created_at, started_at, ended_at)
     SELECT u.run_id, u.step, u.org, u.scope, u.generation, u.node, u.kind, u.status::step_status, u.lane, u.owner,
            u.priority, u.fence, u.lease_id, clock.now + u.lease_for * interval '1 s',
            clock.now + u.try_for * interval '1 s', u.worker, u.failures, u.losses, u.effect_prefix, u.input, u.output,
-           u.error, u.traceparent, string_to_array(u.taken, ' '), u.ended_rank, u.stopping, clock.now,
-           CASE WHEN u.fence > 0 THEN clock.now END,
+           u.error, u.traceparent, string_to_array(u.taken, ' '), u.ended_rank, u.stopping, u.compensable,
+           u.compensates, clock.now, CASE WHEN u.fence > 0 THEN clock.now END,
            CASE WHEN u.ended THEN clock.now END
       FROM clock, :new_steps
 ), step_update AS (
@@ -177,7 +194,7 @@ WITH clock AS MATERIALIZED (
                                  ELSE clock.now + u.try_for * interval '1 s' END,
            failures = u.failures, losses = u.losses, output = u.output, error = u.error,
            taken = string_to_array(u.taken, ' '), ended_rank = u.ended_rank, stopping = u.stopping,
-           undecided = u.undecided, parked_on = u.parked_on, parked_generation = u.parked_generation,
+           undecided = u.undecided, compensable = u.compensable, parked_on = u.parked_on, parked_generation = u.parked_generation,
            parked_from = u.parked_from::step_status,
            started_at = CASE WHEN u.fence > s.fence THEN clock.now ELSE s.started_at END,
            ended_at = CASE WHEN u.ended THEN clock.now

@@ -7,7 +7,7 @@ WITH asked AS (
       FROM unnest($1::text[], $2::uuid[], $3::integer[], $4::integer[], $5::uuid[]) WITH ORDINALITY
            AS u (org, run_id, step, fence, lease_id, place)
 ), held AS (
-    SELECT a.place, a.run_id, a.step, s.stopping
+    SELECT a.place, a.run_id, a.step, s.stopping, s.compensates IS NOT NULL AS compensates
       FROM asked AS a JOIN steps AS s ON s.run_id = a.run_id AND s.step = a.step
      WHERE s.org = a.org AND s.status = 'running' AND s.fence = a.fence AND s.lease_id = a.lease_id
        AND (s.try_expires_at IS NULL OR s.try_expires_at > clock_timestamp())
@@ -26,7 +26,9 @@ WITH asked AS (
 )
 SELECT CASE WHEN held.place IS NOT NULL -- an older lease of a renewed step is lost all the same
             THEN extract(epoch FROM renewed.lease_expires_at - clock_timestamp())::float8 END AS lease_left,
-       held.place IS NOT NULL AS held, coalesce(r.status <> 'running' OR coalesce(held.stopping, false), true) AS closed
+       held.place IS NOT NULL AS held, coalesce(
+           r.status <> 'running' OR (r.ending IS NOT NULL AND NOT held.compensates) OR coalesce(held.stopping, false), true
+       ) AS closed
   FROM asked AS a
   LEFT JOIN held ON held.place = a.place
   LEFT JOIN renewed ON renewed.run_id = a.run_id AND renewed.step = a.step

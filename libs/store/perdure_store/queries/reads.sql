@@ -9,7 +9,7 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
        CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.exclusive_key,
        (SELECT k.holder FROM exclusive_waiters AS w JOIN exclusive_keys AS k ON k.org = w.org AND k.key = w.key
          WHERE w.run_id = r.run_id) AS waits_for, r.revision, r.traceparent,
-       r.paused,
+       r.paused, r.ending::text AS ending, r.uncompensated,
        r.parent_run, r.parent_step, r.awaited_children,
        ARRAY(
            SELECT ROW (
@@ -24,7 +24,7 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
                (SELECT c.child_run FROM children AS c
                  WHERE c.run_id = s.run_id AND c.step = s.step AND c.run_id = ANY ($2::uuid[])),
                b.generation, b.total, b.begun, b.ended, b.failed, w.name, w.correlation_key,
-               s.parked_on
+               s.parked_on, s.compensates
            )
              FROM steps AS s
              LEFT JOIN blocks AS b ON b.run_id = s.run_id AND b.step = s.step AND b.run_id = ANY ($2::uuid[])
@@ -107,7 +107,7 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
        CASE WHEN NOT r.pending THEN coalesce(r.begun_at, r.created_at) END AS begun_at, r.exclusive_key,
        (SELECT k.holder FROM exclusive_waiters AS w JOIN exclusive_keys AS k ON k.org = w.org AND k.key = w.key
          WHERE w.run_id = r.run_id) AS waits_for, r.revision, r.traceparent,
-       r.paused, r.parent_run, r.parent_step,
+       r.paused, r.ending::text AS ending, r.uncompensated, r.parent_run, r.parent_step,
        r.awaited_children
   FROM runs AS r
  WHERE r.org = $1

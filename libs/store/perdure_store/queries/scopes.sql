@@ -61,7 +61,7 @@ SELECT b.run_id, b.step, b.generation, b.total, b.at_once, b.made, b.begun, b.en
 -- name: load_owners
 -- Loads the steps that hold scopes.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, parked_on,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, compensable, compensates, parked_on,
        parked_generation, parked_from, NULL::bytea AS input,
        NULL::bytea AS output, NULL::float8 AS lease_left
   FROM unnest($1::uuid[], $2::integer[]) AS n (run_id, step) JOIN steps USING (run_id, step)
@@ -76,7 +76,7 @@ SELECT scope, generation, owner, index, status, ended_nodes, NULL::bytea AS item
 -- name: load_open_inside
 -- Loads the next unfinished steps whose scopes' paths begin in one way.
 SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
-       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, parked_on,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, compensable, compensates, parked_on,
        parked_generation, parked_from, NULL::bytea AS input,
        NULL::bytea AS output,
        extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left

@@ -3,7 +3,9 @@
 -- name: write
 -- Writes the standing of runs, which are locked.
 UPDATE runs AS r
-   SET paused = u.paused, pauses = u.pauses, dead_lettered = u.dead_lettered, recounted = u.recounted
+   SET paused = u.paused, pauses = u.pauses, dead_lettered = u.dead_lettered, recounted = u.recounted,
+       ending = u.ending::run_status, undo_below = u.undo_below, compensations = u.compensations,
+       uncompensated = u.uncompensated, output = coalesce(u.output, r.output)
   FROM :standings
  WHERE r.run_id = u.run_id
 

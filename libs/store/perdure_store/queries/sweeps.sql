@@ -17,13 +17,13 @@ SELECT org, run_id, passed_at
   FROM (
       (SELECT org, run_id, age_at AS passed_at
          FROM runs
-        WHERE status = 'running' AND NOT paused AND age_at <= (SELECT clock_timestamp())
+        WHERE status = 'running' AND NOT paused AND ending IS NULL AND age_at <= (SELECT clock_timestamp())
           AND (age_at, run_id) > ($1::timestamptz, $2::uuid)
         ORDER BY age_at, run_id LIMIT $3)
       UNION ALL
       (SELECT org, run_id, deadline_at
          FROM runs
-        WHERE status = 'running' AND NOT paused AND deadline_at <= (SELECT clock_timestamp())
+        WHERE status = 'running' AND NOT paused AND ending IS NULL AND deadline_at <= (SELECT clock_timestamp())
           AND (deadline_at, run_id) > ($1::timestamptz, $2::uuid)
         ORDER BY deadline_at, run_id LIMIT $3)
   ) AS passed

@@ -33,6 +33,8 @@ class RunRow:
     parent_step: int | None = None
     awaited_children: int = 0
     paused: bool = False
+    ending: str | None = None
+    uncompensated: int = 0
     input: bytes = b""
     output: bytes | None = None
 
@@ -74,6 +76,7 @@ class StepRow:
     awaited: str | None = None
     awaited_key: str | None = None
     parked_on: str | None = None
+    compensates: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,8 @@ def listed_run(row: RunRow) -> run_pb2.Run:
         parent_step=row.parent_step or 0,
         awaited_children=row.awaited_children,
         paused=row.paused,
+        ending=run_pb2.RunStatus.Value(f"RUN_STATUS_{(row.ending or 'unspecified').upper()}"),
+        uncompensated=row.uncompensated,
     )
 
 
@@ -108,6 +110,7 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
         progress=_progress(row),
         parked_on=row.parked_on or "",
+        compensates=row.compensates or 0,
     )
 
 
