@@ -63,11 +63,10 @@ def finish_run(draft: Draft, node: str, output: bytes, *, compensate: bool) -> N
 
 def fail_run(draft: Draft, error: NodeError) -> None:
     """Close a run because a node of it failed and nothing caught it."""
-    failed = replace(draft.run, status=RunStatus.FAILED, error=error)
-    if _compensates_first(draft, failed):
+    if _compensates_first(draft, replace(draft.run, status=RunStatus.FAILED, error=error)):
         return
     put_dead_letter(draft, error)
-    _close(draft, failed)
+    _close(draft, replace(draft.run, status=RunStatus.FAILED, error=error))
     draft.record("run_failed", node=error.node, code=error.code, message=error.message)
 
 
