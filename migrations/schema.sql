@@ -208,6 +208,10 @@ CREATE TABLE runs (
     dead_lettered boolean DEFAULT false NOT NULL,
     recounted integer DEFAULT 0 NOT NULL,
     exclusive_key text,
+    ending run_status,
+    undo_below integer DEFAULT 0 NOT NULL,
+    compensations integer DEFAULT 0 NOT NULL,
+    uncompensated integer DEFAULT 0 NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -365,9 +369,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
