@@ -44,6 +44,11 @@ def documents(draw: st.DrawFn, name: str = "flow", *, races: bool = True) -> byt
     document: dict[str, object] = {"name": name, "nodes": nodes, "limits": {"age": "1d"}}
     if draw(st.booleans()):
         document["deadline"] = draw(st.sampled_from(["90s", "${600}"]))
+    if draw(st.integers(0, 3)) == 0:
+        document["exclusive"] = {
+            "key": "one",
+            "policy": draw(st.sampled_from(["queue", "replace"])),
+        }
     document["on_error"] = draw(st.sampled_from(["stop", "finish_others"]))
     if draw(st.booleans()):
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in ids}
