@@ -30,6 +30,8 @@ CancelItem = coordinator_service_pb2.CancelRunItem
 CancelResult = coordinator_service_pb2.CancelRunResult
 CommandItem = coordinator_service_pb2.CommandRunItem
 CommandResult = coordinator_service_pb2.CommandRunResult
+SignalItem = coordinator_service_pb2.SignalItem
+SignalResult = coordinator_service_pb2.SignalResult
 PublishRequest = control_service_pb2.PublishWorkflowRequest
 PublishResponse = control_service_pb2.PublishWorkflowResponse
 
@@ -46,6 +48,10 @@ async def _command(item: CommandItem) -> CommandResult:
     return CommandResult(changed=True)
 
 
+async def _signal(item: SignalItem) -> SignalResult:
+    return SignalResult(is_new=True, run_id=item.run_id)
+
+
 async def _publish(request: PublishRequest) -> PublishResponse:
     return PublishResponse(name="w", version=1, created=True, digest=bytes(32))
 
@@ -57,6 +63,7 @@ class ScriptedCoordinator:
     start: Callable[[StartItem], Awaitable[StartResult]] = _start
     cancel: Callable[[CancelItem], Awaitable[CancelResult]] = _cancel
     command: Callable[[CommandItem], Awaitable[CommandResult]] = _command
+    signal: Callable[[SignalItem], Awaitable[SignalResult]] = _signal
     publish: Callable[[PublishRequest], Awaitable[PublishResponse]] = _publish
     batches: list[list[Any]] = field(default_factory=list)
     port: int = 0
@@ -87,6 +94,13 @@ class ScriptedCoordinator:
         results = [await self.command(item) for item in request.items]
         return coordinator_service_pb2.CommandRunResponse(results=results)
 
+    async def send_signals(
+        self, request: coordinator_service_pb2.SignalRequest, context: Any
+    ) -> coordinator_service_pb2.SignalResponse:
+        self.batches.append(list(request.items))
+        results = [await self.signal(item) for item in request.items]
+        return coordinator_service_pb2.SignalResponse(results=results)
+
     async def publish_workflow(self, request: PublishRequest, context: Any) -> PublishResponse:
         self.batches.append([request])
         return await self.publish(request)
@@ -97,6 +111,7 @@ class ScriptedCoordinator:
             "StartRun": _handler(self.start_run, coordinator_service_pb2.StartRunRequest),
             "CancelRun": _handler(self.cancel_run, coordinator_service_pb2.CancelRunRequest),
             "CommandRun": _handler(self.command_run, coordinator_service_pb2.CommandRunRequest),
+            "Signal": _handler(self.send_signals, coordinator_service_pb2.SignalRequest),
         }
         control = {"PublishWorkflow": _handler(self.publish_workflow, PublishRequest)}
         server.add_generic_rpc_handlers(

@@ -14,7 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from perdure_contracts.internal.v1.coordinator_service_pb2 import CommandRunResult, StartRunResult
+from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+    CommandRunResult,
+    SignalResult,
+    StartRunResult,
+)
 
 BIG = b'{"id": 1970670598291982290, "n": 18446744073709551616, "u": "\\u0000", "z": 1, "a": 2}'
 
@@ -72,6 +76,33 @@ async def test_an_input_is_sent_byte_for_byte_however_it_is_given(
     await perdure("run", "start", "w", "--input", "@input.json")
     await perdure("run", "start", "w", "--input", "-", stdin=BIG)
     assert [item.input for item in coordinator.items] == [BIG] * 3
+
+
+async def test_signal_says_where_it_went_and_whether_it_was_new(
+    perdure: Command, coordinator: Any
+) -> None:
+    run = str(uuid.uuid4())
+    assert (await perdure("run", "signal", run, "go", "--data", "1")).out == f"sent to run {run}\n"
+    waits = await perdure(
+        "run", "signal", "--key", "k", "go", "--id", "x", "--data", "-", stdin=BIG
+    )
+    assert waits.out == "waits for a run with this key\n"
+    first, second = (item.signal for item in coordinator.items)
+    assert (first.name, first.data) == ("go", b"1")
+    assert (second.data, second.signal_id) == (BIG, "x")
+
+    async def known(item: Any) -> SignalResult:
+        return SignalResult(is_new=False, run_id=run)
+
+    coordinator.signal = known
+    assert (await perdure("run", "signal", run, "go")).out == "had been sent before\n"
+    assert (await perdure("run", "signal", run, "go", "--json")).json()["run_id"] == run
+
+
+async def test_a_start_passes_its_signal(perdure: Command, coordinator: Any) -> None:
+    await perdure("run", "start", "w", "--signal", "go", "--signal-data", "7")
+    (item,) = coordinator.items
+    assert (item.signal.name, item.signal.data) == ("go", b"7")
 
 
 async def test_start_prints_the_id_and_passes_key_tags_and_version(

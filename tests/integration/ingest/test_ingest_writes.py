@@ -31,6 +31,7 @@ from perdure_runtime.errors import (
     Reason,
 )
 from perdure_runtime.rpc.errors import to_status
+from perdure_testkit.fail_once import FailOnce
 
 DOCUMENT = b"""
 name: two_steps
@@ -247,18 +248,3 @@ async def test_f091_a_request_beyond_the_transports_limit_is_a_size_and_is_not_r
         await client.start_run("order", b'"' + b"x" * 5_000_000 + b'"')
     assert caught.value.reason == "PAYLOAD_TOO_LARGE"
     assert coordinator.items == []
-
-
-class FailOnce:
-    """Breaks the connection at the first passing."""
-
-    def __init__(self) -> None:
-        self._action: fail_points.Raise | None = fail_points.Raise()
-
-    async def run(self, point: str) -> None:
-        action, self._action = self._action, None
-        if action is not None:
-            await action.run(point)
-
-    def run_sync(self, point: str) -> None:
-        raise AssertionError(point)

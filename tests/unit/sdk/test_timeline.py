@@ -65,6 +65,19 @@ def running(*steps: Step) -> Run:
         ),
         (step(status=run_pb2.STEP_STATUS_PARKED, parked_on="pause"), "`send` is parked on pause"),
         (
+            step(
+                status=run_pb2.STEP_STATUS_WAITING,
+                waits_for=run_pb2.SignalWait(name="reply", key="offer-7"),
+                deadline_at=at(60),
+            ),
+            "`send` waits for the signal reply by the key offer-7, but not after"
+            " 2026-05-31 12:01:00Z",
+        ),
+        (
+            step(status=run_pb2.STEP_STATUS_WAITING, waits_for=run_pb2.SignalWait(name="reply")),
+            "`send` waits for the signal reply, without a deadline",
+        ),
+        (
             step(status=run_pb2.STEP_STATUS_WAITING, kind="run"),
             "`send` waits for its run to start",
         ),

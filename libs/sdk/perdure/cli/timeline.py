@@ -119,7 +119,8 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
         case run_pb2.STEP_STATUS_WAITING if step.HasField("progress"):
             return f"{name} {progress(step, now)}"
         case run_pb2.STEP_STATUS_WAITING if step.HasField("waits_for"):
-            return f"{name} waits for {awaited(step.waits_for)}{_for_how_long(step)}"
+            endless = "" if step.HasField("deadline_at") else ", without a deadline"
+            return f"{name} waits for {awaited(step.waits_for)}{endless}"
         case run_pb2.STEP_STATUS_WAITING:
             return f"{name} waits {_due(step, now, 'until')}"
         case _:
@@ -156,10 +157,6 @@ def _until_deadline(step: run_pb2.Step) -> str:
 def awaited(wait: run_pb2.SignalWait) -> str:
     """Return the signal that is waited for, in words."""
     return f"the signal {wait.name}" + (f" by the key {wait.key}" if wait.key else "")
-
-
-def _for_how_long(step: run_pb2.Step) -> str:
-    return _until_deadline(step) or ", without a deadline"
 
 
 def _queued_for(step: run_pb2.Step, now: datetime) -> str:
