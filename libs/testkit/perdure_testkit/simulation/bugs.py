@@ -10,9 +10,9 @@ from collections.abc import Callable
 from dataclasses import replace
 from uuid import UUID
 
-from perdure_machine.actions import Action, Enqueue, PutStep, SetTimer
+from perdure_machine.actions import Action, Enqueue, PutStep, SetTimer, StoreSignal, TakeSignal
 from perdure_machine.decide import Decision
-from perdure_machine.events import Acquire, Event, ExpireLease, Release, Report
+from perdure_machine.events import Acquire, Event, ExpireLease, Release, Report, SendSignal
 from perdure_machine.states import EffectStatus, StepStatus, TimerKind
 from perdure_machine.view import StepState, View
 
@@ -127,6 +127,17 @@ class StepsLeftBehind(Bug):
         )
 
 
+class DroppedSignal(Bug):
+    """A signal that comes before its wait is acknowledged and not stored."""
+
+    def does(self, decision: Decision, event: Event) -> Decision:
+        """Drop the signal."""
+        taken = any(isinstance(action, TakeSignal) for action in decision.actions)
+        if not isinstance(event, SendSignal) or taken:
+            return decision
+        return _without(decision, lambda action: isinstance(action, StoreSignal))
+
+
 class StaleHolderSettles(Bug):
     """What a lost holder says of its call counts for the call of the newest one (R8)."""
 
@@ -172,6 +183,7 @@ BUGS: tuple[type[Bug], ...] = (
     TimerNeverSet,
     OutboxRowMissing,
     StepsLeftBehind,
+    DroppedSignal,
     StaleHolderSettles,
     CallRepeated,
     StartKeyForgotten,

@@ -12,9 +12,7 @@ from perdure_machine.replies import Reply
 from perdure_testkit.simulation.coordinator import Coordinator, StartCall
 from perdure_testkit.simulation.faults import Fault
 from perdure_testkit.simulation.scene import Scene
-
-RETRY_AFTER = 2.0
-"""Seconds after which a client repeats what was not answered."""
+from perdure_testkit.simulation.senders import RETRY_AFTER, Sender
 
 LAST_RESUME = 300.0
 """Seconds after which nothing that was sent while faults struck arrives any more.
@@ -26,10 +24,13 @@ A repeated pause may arrive after the resume, and rightly pauses the run again.
 class Client:
     """Wants one run under one key; `run_id` once it knows which it is."""
 
-    def __init__(self, scene: Scene, coordinator: Coordinator, start: StartCall) -> None:
+    def __init__(
+        self, scene: Scene, coordinator: Coordinator, start: StartCall, sender: Sender
+    ) -> None:
         self.scene = scene
         self.coordinator = coordinator
         self.wanted = start
+        self.sender = sender
         self.run_id: UUID | None = None
         self.cancels = False
 
@@ -50,6 +51,7 @@ class Client:
             self.run_id = answer.run_id
             self._perhaps_cancel(answer.run_id)
             self._perhaps_hold(answer.run_id)
+            self.sender.begin(answer.run_id)
 
     def _perhaps_cancel(self, run_id: UUID) -> None:
         faults = self.scene.faults

@@ -8,6 +8,7 @@ from functools import partial
 from uuid import UUID
 
 from perdure_machine.events import Event
+from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import StartAnswer
 from perdure_machine.replies import Reply
 
@@ -88,6 +89,26 @@ class Coordinator:
             clock.later(CALL_TIMEOUT, partial(answer, None))
             return
         clock.later(self._net(), partial(answer, started))
+
+    def keep(
+        self,
+        signal: SignalState,
+        answer: Callable[[tuple[bool, UUID | None] | None], None],
+        deliver: Callable[[UUID, str], None],
+    ) -> None:
+        """Store a signal by its key, then have it delivered; deaths come before, between, after."""
+        faults, clock = self.scene.faults, self.scene.clock
+        if faults.strikes(Fault.CRASH_BEFORE_WRITE):
+            clock.later(CALL_TIMEOUT, partial(answer, None))
+            return
+        stored = self.scene.store.keep_signal(ORG, signal)
+        self.scene.say("coordinator", f"keeps signal {signal.name} by key")
+        if faults.strikes(Fault.CRASH_AFTER_WRITE):
+            clock.later(CALL_TIMEOUT, partial(answer, None))
+            return
+        if stored[1] is not None:
+            deliver(stored[1], signal.name)
+        clock.later(self._net(), partial(answer, stored))
 
     def _arrive(self, run_id: UUID, call: _Call) -> None:
         gathered = self._gathered.setdefault(run_id, [])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from uuid import UUID
 
-from perdure_machine.events import Event, ExpireLease, ExpireRun, FireTimer
+from perdure_machine.events import DeliverSignals, Event, ExpireLease, ExpireRun, FireTimer
 
 from perdure_testkit.simulation.coordinator import CALL_TIMEOUT, Coordinator, ignore
 from perdure_testkit.simulation.faults import Fault
@@ -51,7 +51,7 @@ class TimerService:
 
 
 class Sweeper:
-    """Takes leases away that ran out and closes runs that are too old.
+    """Takes leases away that ran out closes runs that are too old, delivers signals.
 
     Its absences are bounded: for longer ones the view of R10 rightly tells of leases that ended
     long ago.
@@ -82,6 +82,9 @@ class Sweeper:
         for run_id in store.old_runs():
             if self._is_new(run_id):
                 self._send(run_id, ExpireRun())
+        for stored in store.undelivered_signals():
+            if self._is_new((stored.run_id, stored.name)):
+                self._send(stored.run_id, DeliverSignals(stored.name))
 
     def _is_new(self, found: object) -> bool:
         """Tell whether nothing was asked about it for as long as a call may take."""

@@ -21,6 +21,7 @@ from perdure_testkit.simulation.laws import Laws
 from perdure_testkit.simulation.provider import Provider
 from perdure_testkit.simulation.queue import Queue
 from perdure_testkit.simulation.scene import ORG, Scene, Violation
+from perdure_testkit.simulation.senders import Sender
 from perdure_testkit.simulation.store import Bug, Store
 from perdure_testkit.simulation.trace import Trace
 
@@ -96,7 +97,8 @@ class _World:
 
     def _client(self, number: int) -> Client:
         call = StartCall(f"key-{number}", str(self.case.document["name"]), self.case.payload)
-        return Client(self.scene, self.coordinator, call)
+        sender = Sender(self.scene, self.coordinator, self.case.document["nodes"])
+        return Client(self.scene, self.coordinator, call, sender)
 
     def _make_services(self) -> None:
         scene, clock = self.scene, self.scene.clock

@@ -9,7 +9,7 @@ from perdure_testkit.simulation.language.edges import BLOCKS, edges_to, named_by
 from perdure_testkit.simulation.language.place import Node, Nodes, Place
 
 _WORK = ("task", "http")
-_SHAPED = ("task", "http", "transform")
+_SHAPED = ("task", "http", "transform", "signal")
 
 
 def _is(node: Node, kinds: tuple[str, ...]) -> bool:

@@ -75,7 +75,7 @@ class _Maker:
             outer = [one for one in seen if one.startswith("coalesce")]
             return self.graph(size, [*outer, *more], depth + 1)
 
-        place = Place(random, id_, seen, later, inside)
+        place = Place(random, id_, seen, later, inside, depth)
         construct = random.choices([one for one, _ in KINDS], [weight for _, weight in KINDS])[0]
         node = construct(place) | ({"needs": needs} if needs else {})
         for probability, decorate in DECORATIONS:

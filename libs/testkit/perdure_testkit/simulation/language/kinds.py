@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from perdure_testkit.simulation.language.blocks import for_each, group, repeat
-from perdure_testkit.simulation.language.place import Node, Place
+from perdure_testkit.simulation.language.place import Node, Place, signal_key, signal_name
 
 
 def _task(place: Place) -> Node:
@@ -28,6 +28,16 @@ def _http(place: Place) -> Node:
 
 def _wait(place: Place) -> Node:
     return {"wait": place.random.choice(["0s", "1s", "10s", "40s"])}
+
+
+def _signal(place: Place) -> Node:
+    """Return a wait for a signal of its own, which the simulation's clients send once."""
+    if place.depth:
+        return _wait(place)
+    body = {"name": signal_name(place.id)}
+    if place.random.random() < 0.5:
+        body["key"] = signal_key("${run.id}", place.id)
+    return {"signal": body}
 
 
 def _transform(place: Place) -> Node:
@@ -58,6 +68,7 @@ KINDS: list[tuple[Callable[[Place], Node], int]] = [
     (_http, 16),
     (_transform, 8),
     (_wait, 8),
+    (_signal, 6),
     (_switch, 8),
     (_fail, 2),
     (_finish, 1),

@@ -18,6 +18,7 @@ class Place:
 
     `numbers` are expressions for small numbers. `inside` makes a sub-graph whose nodes may also
     read some expressions more; it returns None where the definition is large enough.
+    `depth` counts the graphs around.
     """
 
     random: Random
@@ -25,6 +26,7 @@ class Place:
     numbers: Sequence[str]
     later: Sequence[str]
     inside: Callable[[Sequence[str]], Nodes | None]
+    depth: int
 
     def number(self) -> str:
         """Return an expression for a small number."""
@@ -46,10 +48,21 @@ def value_of(id_: str, node: Node) -> str | None:
     return None
 
 
+def signal_name(id_: str) -> str:
+    """Return the name of the signal that a node waits for."""
+    return f"go-{id_}"
+
+
+def signal_key(run_id: str, id_: str) -> str:
+    """Return the key that a signal for a node may be sent by."""
+    return f"{run_id}-{id_}"
+
+
 _NUMBERS = {
     "task": "n",
     "http": "n",
     "transform": "n",
+    "signal": "n",
     "group": "n",
     "for_each": "count",
     "repeat": "passes",

@@ -120,6 +120,9 @@ class _Scope:
             return _caught(node, "EXPRESSION") if "result" in node else End("completed")
         if "transform" in node:
             return End("completed", self._shaped(node, self.render(node["transform"])))
+        if "signal" in node:
+            data = json.loads(conduct_of(self.reading.seed, self.path, id_).output)
+            return End("completed", self._shaped(node, data))
         if "group" in node:
             return self._group(id_, node)
         if "for_each" in node:
