@@ -369,9 +369,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -489,6 +489,34 @@ CREATE TABLE exclusive_waiters (
     told boolean DEFAULT false NOT NULL,
     CONSTRAINT exclusive_waiters_pkey PRIMARY KEY (org, key, place),
     CONSTRAINT exclusive_waiters_one_place UNIQUE (run_id)
+);
+
+CREATE TABLE run_migrations (
+    migration_id uuid NOT NULL,
+    org text NOT NULL,
+    workflow text NOT NULL,
+    from_version integer NOT NULL,
+    to_version integer NOT NULL,
+    from_id bigint NOT NULL,
+    plan bytea NOT NULL,
+    chosen uuid[],
+    cursor uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL,
+    selected integer DEFAULT 0 NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT run_migrations_pkey PRIMARY KEY (migration_id),
+    CONSTRAINT run_migrations_two_versions CHECK ((from_version <> to_version))
+);
+
+CREATE TABLE run_migration_outcomes (
+    migration_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    outcome text NOT NULL,
+    refusals bytea,
+    decided_at timestamp with time zone,
+    CONSTRAINT run_migration_outcomes_pkey PRIMARY KEY (migration_id, run_id),
+    CONSTRAINT run_migration_outcomes_decided CHECK (((outcome = 'pending'::text) = (decided_at IS NULL))),
+    CONSTRAINT run_migration_outcomes_known CHECK ((outcome = ANY (ARRAY['pending'::text, 'migrated'::text, 'refused'::text, 'ended'::text])))
 );
 
 -- ---- References
@@ -730,6 +758,10 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON exclusive_waiters TO perdure_coordinator
 GRANT SELECT ON exclusive_waiters TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON places_in_turn TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON no_way_forward TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON run_migrations TO perdure_coordinator;
+GRANT SELECT ON run_migrations TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON run_migration_outcomes TO perdure_coordinator;
+GRANT SELECT ON run_migration_outcomes TO perdure_ingest;
 
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import perdure
+from perdure_contracts.v1.workflow_service_pb2 import MigrateRunsRequest
 from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_testkit.verdict import assert_nothing_left, ended
 from perdure_testkit.waiting import eventually
@@ -120,6 +121,31 @@ async def by_publishing(stage: Stage, entry: Entry) -> None:
     versions = await stage.place.fetch("SELECT version FROM workflows WHERE name = $1", name)
     assert [row["version"] for row in versions] == [1]
     await stage.ends((await stage.client.start_run(name)).run_id)
+
+
+async def by_migrating(stage: Stage, entry: Entry) -> None:
+    """A run is moved to a version with one more node while a worker holds its step."""
+    name = f"migrated_{uuid.uuid4().hex[:8]}"
+    nodes: dict[str, object] = {"hold": {"task": {"handler": "test.hold"}}}
+    await stage.client.publish_workflow(json.dumps({"name": name, "nodes": nodes}))
+    run_id, holding = await stage.start_holding(name)
+    more = {**nodes, "last": {"needs": ["hold"], "task": {"handler": "test.echo"}}}
+    await stage.client.publish_workflow(json.dumps({"name": name, "nodes": more}))
+    stage.arm(entry)
+    request = MigrateRunsRequest(workflow=name, from_version=1, to_version=2)
+    migrating = asyncio.create_task(stage.client.migrations.begin(request))
+    await stage.crash(entry)
+    migration_id = (await migrating).migration_id
+    await eventually(lambda: _is_over(stage, migration_id), what="every run had its turn")
+    holding.let_go()
+    await stage.ends(run_id)
+    run = await stage.client.get_run(run_id)
+    assert (run.workflow_version, len(run.steps)) == (2, 2)
+
+
+async def _is_over(stage: Stage, migration_id: str) -> bool:
+    migration = await stage.client.migrations.get(migration_id)
+    return migration.HasField("all_sent_at") and migration.migrated == 1
 
 
 async def by_cancelling(stage: Stage, entry: Entry) -> None:
@@ -360,6 +386,7 @@ SCENARIOS: dict[str, Scenario] = {
     "coordinator.tell_of_child": by_a_child,
     "ingest.cancel_run": by_cancelling,
     "ingest.command_run": by_terminating,
+    "ingest.migrate_runs": by_migrating,
     "ingest.publish_workflow": by_publishing,
     "ingest.replay_dead_letters": by_replaying,
     "ingest.signal": by_signalling,
@@ -371,6 +398,8 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_events": by_every_event,
     "store.commit_forgoing": by_forgoing,
     "store.commit_drop_signals": while_a_run_goes_on,
+    "store.commit_migration": by_migrating,
+    "store.commit_migration_cursor": by_migrating,
     "store.commit_months": while_a_run_goes_on,
     "store.commit_publish": by_publishing,
     "store.commit_put_off": by_a_broken_timer,

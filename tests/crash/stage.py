@@ -88,10 +88,10 @@ class Stage:
         await ahead.wait_running()
         return first, ahead, second, behind
 
-    async def start_holding(self) -> tuple[str, Holding]:
-        """Start a run of `held` and return it when its step runs."""
+    async def start_holding(self, workflow: str = "held") -> tuple[str, Holding]:
+        """Start a run of a workflow that holds its first step, and return it when that runs."""
         holding = Holding.within(self.place.directory)
-        run_id = (await self.client.start_run("held", holding.given)).run_id
+        run_id = (await self.client.start_run(workflow, holding.given)).run_id
         await holding.wait_running()
         return run_id, holding
 

@@ -8,6 +8,7 @@ from enum import StrEnum
 from uuid import UUID
 
 from perdure_machine.mailbox import Address, SignalState, WaitState
+from perdure_machine.migration import Told
 from perdure_machine.states import AttemptOutcome, DeadCause, RunLimit, TimerKind
 from perdure_machine.view import (
     BlockState,
@@ -272,6 +273,32 @@ class RecordHistory:
     details: Mapping[str, str | int | float] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class RenameStep:
+    """The step stands on `node` from now on, and its edges lead to `taken`, None for all."""
+
+    step: int
+    node: str
+    taken: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRun:
+    """The run is on the version of `PutRun` from now on; `input` is what it was given, as that
+    version's schema completes it.
+    """
+
+    input: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class RecordMigration:
+    """What a migration did about the run."""
+
+    migration_id: UUID
+    told: Told
+
+
 Action = (
     PutRun
     | PutStep
@@ -298,4 +325,7 @@ Action = (
     | DropDeadLetter
     | MoveKey
     | RecordHistory
+    | RenameStep
+    | MoveRun
+    | RecordMigration
 )

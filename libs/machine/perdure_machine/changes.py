@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from uuid import UUID
 
 from perdure_machine.actions import (
     Action,
@@ -22,6 +23,7 @@ from perdure_machine.actions import (
     HoldTimer,
     LetTimersGo,
     MoveKey,
+    MoveRun,
     NoteSignal,
     OpenWait,
     PutBlock,
@@ -33,6 +35,8 @@ from perdure_machine.actions import (
     PutStep,
     RecordAttempt,
     RecordHistory,
+    RecordMigration,
+    RenameStep,
     SetTimer,
     StoreSignal,
     TakeSignal,
@@ -98,6 +102,9 @@ class Changes:
     blocks: tuple[BlockState, ...] = ()
     forgotten: tuple[str, ...] = ()  # paths of scopes
     dead_letter: PutDeadLetter | DropDeadLetter | None = None
+    moved: MoveRun | None = None
+    renamed: tuple[RenameStep, ...] = ()
+    migrations: tuple[RecordMigration, ...] = ()
 
     @property
     def drops_dead_letter(self) -> bool:
@@ -135,6 +142,9 @@ class _Folder:
         self.scopes: dict[Place, ScopeState] = {}
         self.blocks: dict[int, BlockState] = {}
         self.forgotten: list[str] = []
+        self.moved: MoveRun | None = None
+        self.renamed: dict[int, RenameStep] = {}
+        self.migrations: dict[UUID, RecordMigration] = {}
 
     def take(self, action: Action) -> None:
         match action:
@@ -180,6 +190,12 @@ class _Folder:
                 self.history.append(action)
             case OpenWait() | CloseWait() | StoreSignal() | TakeSignal() | NoteSignal():
                 self.mail.take(action)
+            case MoveRun():
+                self.moved = action
+            case RenameStep(step):
+                self.renamed[step] = action
+            case RecordMigration(migration_id):
+                self.migrations[migration_id] = action
 
     def _put_run(self, action: PutRun) -> None:
         last = self.run
@@ -233,6 +249,9 @@ class _Folder:
             blocks=tuple(self.blocks.values()),
             forgotten=tuple(self.forgotten),
             dead_letter=self.dead_letter,
+            moved=self.moved,
+            renamed=tuple(self.renamed.values()),
+            migrations=tuple(self.migrations.values()),
         )
 
 

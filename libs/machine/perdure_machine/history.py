@@ -88,6 +88,16 @@ def _then(details: Details) -> str:
     return f" and leads to {then}" if then else " and leads nowhere"
 
 
+def _mapped(details: Details) -> str:
+    nodes = details.get("nodes")
+    return f" ({nodes})" if nodes else ""
+
+
+def _by(details: Details) -> str:
+    by = details.get("by")
+    return f", asked by {by}" if by else ""
+
+
 _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyType(
     {
         "run_started": lambda d, f: f"the run started{_below(d)}",
@@ -110,9 +120,7 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         "compensation_failed": lambda d, f: (
             f"{_node(d)} failed for good, so that was not compensated: {_error(d)}"
         ),
-        "compensation_refused": lambda d, f: (
-            f"{_node(d)} is not compensated, since nobody knows whether its call was performed"
-        ),
+        "compensation_refused": lambda d, f: f"{_node(d)} is not compensated: {d.get('why', '')}",
         "run_terminated": lambda d, f: f"the run was terminated{_because(d)}",
         "run_paused": lambda d, f: f"the run was paused{_because(d)}",
         "run_resumed": lambda d, f: f"the run was resumed{_because(d)}",
@@ -120,6 +128,14 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         "replay_refused": lambda d, f: f"a replay was refused{_because(d)}",
         "dead_letter_discarded": lambda d, f: f"the dead letter was discarded{_because(d)}",
         "run_timed_out": lambda d, f: f"the run passed its {_limit(d)} and was closed",
+        "run_migrated": lambda d, f: (
+            f"the run went from version {d.get('before', '?')} to {d.get('version', '?')}"
+            f"{_mapped(d)}{_by(d)}{_because(d)}"
+        ),
+        "migration_refused": lambda d, f: (
+            f"the run stays on its version and does not go to {d.get('version', '?')}:"
+            f" {d.get('why', '')}"
+        ),
         "step_queued": lambda d, f: f"{_node(d)} waits for a worker",
         "step_leased": lambda d, f: (
             f"{_node(d)} was taken by {d.get('worker', '?')} (acquisition {f})"

@@ -136,6 +136,7 @@ class TimerKind(StrEnum):
     REPLAY = "replay"  # retry a run that is a dead letter
     COMPENSATE = "compensate"  # look for the next step to compensate
     REOPEN = "reopen"  # mark what a retry decides again, some at a time
+    MIGRATE = "migrate"  # move the run to another version, or the next runs of a migration
 
 
 INTERNAL_TIMERS = frozenset(
@@ -156,6 +157,7 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.REPLAY,
         TimerKind.COMPENSATE,
         TimerKind.REOPEN,
+        TimerKind.MIGRATE,
     }
 )
 

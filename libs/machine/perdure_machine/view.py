@@ -366,6 +366,7 @@ class Wanted:
     reopening: frozenset[int] = frozenset()  # the next steps after it that a retry looks at
     signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
+    top: bool = False  # all steps of the top scope
 
     def joined(self, other: Wanted) -> Wanted:
         """Return what either lacks."""

@@ -97,6 +97,11 @@ class Reason(StrEnum):
         "INBOX_FULL",
         "Too many signals wait for the run, or by the key, that nobody has taken.",
     )
+    MIGRATION_NOT_FOUND = ("MIGRATION_NOT_FOUND", "The org has no migration with this id.")
+    MIGRATION_INVALID = (
+        "MIGRATION_INVALID",
+        "A migration maps nodes in a way that its two versions do not allow.",
+    )
     RUN_CLOSED = ("RUN_CLOSED", "The run has ended and takes no more commands.")
     DEAD_LETTER_NOT_FOUND = ("DEAD_LETTER_NOT_FOUND", "The run is no dead letter.")
     EFFECT_UNRESOLVED = (

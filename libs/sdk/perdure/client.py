@@ -29,6 +29,7 @@ from perdure_contracts.v1 import (
 )
 
 from perdure.address import find_address
+from perdure.client_migrations import Migrations
 from perdure.client_transport import Transport, pause_before
 from perdure.errors import PerdureUnavailable
 from perdure.payload import to_payload
@@ -84,6 +85,11 @@ class Client:
     @cached_property
     def _system(self) -> system_service_pb2_grpc.SystemServiceStub:
         return system_service_pb2_grpc.SystemServiceStub(self._transport.channel)
+
+    @cached_property
+    def migrations(self) -> Migrations:
+        """Moves unfinished runs to other versions of their workflows."""
+        return Migrations(self._transport)
 
     async def __aenter__(self) -> Self:
         return self

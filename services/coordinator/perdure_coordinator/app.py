@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
+from uuid import UUID
 
 import asyncpg
 from perdure_contracts.internal.v1.control_service_pb2_grpc import (
@@ -28,6 +29,7 @@ from perdure_store.closing import Closing, schema_check
 from perdure_store.held import HeldConnection
 from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
+from perdure_store.run_migrations import go_on
 from perdure_store.signals import Kept, KeyedSignal, keep_signals
 from perdure_store.timers import drop_orphans, put_off
 
@@ -107,7 +109,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     )
     put_offs = PutOffs(partial(_put_off, spare), MAX_PUT_OFFS)
     children = Children(committers, starts, spare, retention=retention)
-    firing = Firing(committers, children, signals, put_offs)
+    firing = Firing(committers, children, signals, put_offs, partial(_go_on, spare))
     process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",
@@ -120,7 +122,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
                 add_CoordinatorServiceServicer_to_server,
                 Coordinator(committers, starts, signals, renewals, firing),
             ),
-            CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare)),
+            CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare, catalogue)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )
@@ -154,6 +156,11 @@ async def _put_off(spare: asyncpg.Pool, timer_ids: list[int]) -> list[None]:
         await drop_orphans(connection, timer_ids)
         await put_off(connection, timer_ids)
     return [None] * len(timer_ids)
+
+
+async def _go_on(spare: asyncpg.Pool, org: str, migration_id: UUID, timer_id: int) -> bool:
+    async with acquire(spare) as connection:
+        return await go_on(connection, org, migration_id, timer_id)
 
 
 async def _refresh(catalogue: Catalogue, spare: asyncpg.Pool) -> Pass:

@@ -12,6 +12,7 @@ from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServic
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     CoordinatorServiceServicer,
 )
+from perdure_store.apply.catalogue import Catalogue
 
 from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
@@ -24,6 +25,7 @@ from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
 from perdure_coordinator.handlers.fire_timers import Firing, fire_timers
 from perdure_coordinator.handlers.list_lanes import list_lanes
+from perdure_coordinator.handlers.migrate_runs import migrate_runs
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
 from perdure_coordinator.handlers.release_lease import release_lease
 from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
@@ -133,8 +135,9 @@ class Coordinator(CoordinatorServiceServicer):
 class Control(ControlServiceServicer):
     """The catalogue."""
 
-    def __init__(self, spare: asyncpg.Pool) -> None:
+    def __init__(self, spare: asyncpg.Pool, catalogue: Catalogue) -> None:
         self._spare = spare
+        self._catalogue = catalogue
 
     async def PublishWorkflow(
         self, request: control.PublishWorkflowRequest, context: Context
@@ -153,3 +156,9 @@ class Control(ControlServiceServicer):
     ) -> control.ReplayDeadLettersResponse:
         """See `handlers/replay_dead_letters.py`."""
         return await replay_dead_letters(self._spare, request)
+
+    async def MigrateRuns(
+        self, request: control.MigrateRunsRequest, context: Context
+    ) -> control.MigrateRunsResponse:
+        """See `handlers/migrate_runs.py`."""
+        return await migrate_runs(self._spare, self._catalogue, request)

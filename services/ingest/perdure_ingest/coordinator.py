@@ -33,6 +33,7 @@ CANCEL_RUN = declare("ingest.cancel_run")
 COMMAND_RUN = declare("ingest.command_run")
 PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
 REPLAY_DEAD_LETTERS = declare("ingest.replay_dead_letters")
+MIGRATE_RUNS = declare("ingest.migrate_runs")
 
 MAX_ITEMS = 256
 """Items of one internal call, as its contract says."""
@@ -129,6 +130,17 @@ class Coordinator(Component):
             request,
             timeout=CALL_TIMEOUT,
             fail_point=REPLAY_DEAD_LETTERS,
+        )
+
+    async def migrate_runs(
+        self, request: control_service_pb2.MigrateRunsRequest
+    ) -> control_service_pb2.MigrateRunsResponse:
+        """Begin a migration, once for each id, or look at what it would do."""
+        return await self._client.call(
+            self._control.MigrateRuns,
+            request,
+            timeout=CALL_TIMEOUT,
+            fail_point=MIGRATE_RUNS,
         )
 
     async def _send_starts(

@@ -33,6 +33,15 @@ def run_not_found(run_id: UUID) -> NotFound:
     )
 
 
+def migration_not_found(migration_id: UUID) -> NotFound:
+    """Build the error of a migration that the caller's org does not have."""
+    return NotFound(
+        f"there is no migration {migration_id}",
+        reason=Reason.MIGRATION_NOT_FOUND,
+        metadata={"migration_id": str(migration_id)},
+    )
+
+
 def too_large(what: str, size: int, limit: int) -> InvalidArgument:
     """Build the error of an answer that would not fit into a message (F091)."""
     return InvalidArgument(

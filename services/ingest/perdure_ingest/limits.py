@@ -32,6 +32,14 @@ DEFAULT_PAGE = 100
 DEFAULT_HISTORY_PAGE = 1000
 MAX_PAGE = 1000
 
+MAX_VERSION = 2**31 - 1
+
+MAX_RUN_IDS = 1000
+"""Runs that a migration may name."""
+
+MAX_DRY_RUN = 100
+"""Runs that one page of a dry run looks at."""
+
 DEFAULT_FINDINGS = 100
 MAX_FINDINGS = 1000
 

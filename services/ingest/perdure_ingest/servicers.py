@@ -20,6 +20,7 @@ from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.cancel_run import cancel_run
 from perdure_ingest.handlers.command_run import Request, command_run
 from perdure_ingest.handlers.diagnose import diagnose
+from perdure_ingest.handlers.get_migration import get_migration
 from perdure_ingest.handlers.get_run import get_run
 from perdure_ingest.handlers.get_run_history import get_run_history
 from perdure_ingest.handlers.get_workflow import get_workflow
@@ -27,6 +28,7 @@ from perdure_ingest.handlers.list_dead_letters import list_dead_letters
 from perdure_ingest.handlers.list_runs import list_runs
 from perdure_ingest.handlers.list_scopes import list_scopes
 from perdure_ingest.handlers.list_workflows import list_workflows
+from perdure_ingest.handlers.migrate_runs import migrate_runs
 from perdure_ingest.handlers.publish_workflow import publish_workflow
 from perdure_ingest.handlers.replay_dead_letters import replay_dead_letters
 from perdure_ingest.handlers.signal_run import signal_run
@@ -155,6 +157,18 @@ class WorkflowServicer(workflow_service_pb2_grpc.WorkflowServiceServicer):
     ) -> workflow_service_pb2.ListWorkflowsResponse:
         """Delegate."""
         return await list_workflows(self._doors, self._identify(context), request)
+
+    async def MigrateRuns(
+        self, request: workflow_service_pb2.MigrateRunsRequest, context: Context
+    ) -> workflow_service_pb2.MigrateRunsResponse:
+        """Delegate."""
+        return await migrate_runs(self._doors, self._identify(context), request)
+
+    async def GetMigration(
+        self, request: workflow_service_pb2.GetMigrationRequest, context: Context
+    ) -> workflow_service_pb2.GetMigrationResponse:
+        """Delegate."""
+        return await get_migration(self._doors, self._identify(context), request)
 
 
 class DeadLetterServicer(dead_letter_service_pb2_grpc.DeadLetterServiceServicer):

@@ -156,6 +156,9 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def PublishWorkflow(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def MigrateRuns(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     def _record(self, record: list[Any], items: Any) -> None:
         record.extend(items)
         self._changed.set()

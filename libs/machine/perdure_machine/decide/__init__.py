@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.children import tell_of_child
@@ -16,6 +17,8 @@ from perdure_machine.decide.emitting import end_emission
 from perdure_machine.decide.ending import cancel_run, expire_run, terminate_run
 from perdure_machine.decide.exclusive import rouse
 from perdure_machine.decide.leasing import acquire, expire, release
+from perdure_machine.decide.legality import Versions
+from perdure_machine.decide.migrating import migrate
 from perdure_machine.decide.parking import park_changed, pause_run, resume_run
 from perdure_machine.decide.reopening import retry_run
 from perdure_machine.decide.reporting import report
@@ -44,14 +47,27 @@ from perdure_machine.events import (
     TerminateRun,
 )
 from perdure_machine.lanes import Lane
+from perdure_machine.migration_events import plan_of
 from perdure_machine.replies import Reply
 from perdure_machine.view import View
 
 __all__ = ["Decision", "check_start", "decide", "decide_start"]
 
 
-def decide(definition: Definition, lanes: Mapping[str, Lane], view: View, event: Event) -> Decision:
-    """Return what `event` does to the run of `view`, which runs on `definition`."""
+def decide(
+    definition: Definition,
+    lanes: Mapping[str, Lane],
+    view: View,
+    event: Event,
+    others: Mapping[int, Definition] = MappingProxyType({}),
+) -> Decision:
+    """Return what `event` does to the run of `view`, which runs on `definition`.
+
+    `others` holds the version, by its id, that a migration leads to.
+    """
+    plan = plan_of(view, event)
+    if plan is not None and isinstance(event, FireTimer):
+        return migrate(Versions(definition, others[plan.to_id], plan), lanes, view, event)
     draft = Draft(definition, lanes, view)
     reply = _reply(draft, event)
     advance(draft)

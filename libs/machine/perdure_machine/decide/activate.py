@@ -162,12 +162,13 @@ def dispatch(
     """Begin work: its step is queued, or chained to the report that led to it."""
     run = draft.run
     owner = run.org if isinstance(node.kind, Task) else SHARED_OWNER
+    made = new_step(draft, node, place, StepStatus.QUEUED)
     step = replace(
-        new_step(draft, node, place, StepStatus.QUEUED),
+        made,
         lane=node.lane,
         owner=owner,
         priority=max(-100, min(100, run.priority + node.priority)),
-        effect_prefix=_effect_prefix(run, place, node),
+        effect_prefix=made.effect_prefix or _effect_prefix(run, place, node),
         input=payload,
         traceparent=run.traceparent,
         compensates=compensates,

@@ -55,8 +55,11 @@ def advance(draft: Draft) -> None:
 
 
 def go_on(draft: Draft, left: Left) -> None:
-    """Decide on what an earlier event left for later. Raises `ViewTooNarrow`."""
-    nodes = left.nodes
+    """Decide on what an earlier event left for later. Raises `ViewTooNarrow`.
+
+    What a migration has made of nodes that are no more was decided by itself.
+    """
+    nodes = [at for at in left.nodes if at.node in draft.definition.nodes]
     draft.lost |= left.lost
     draft.require_scopes(at.place for at in nodes[:MAX_MOVED_AT_ONCE])
     draft.candidates.extend(nodes[:MAX_MOVED_AT_ONCE])

@@ -69,15 +69,16 @@ def _rank(step: StepState) -> int:
 
 def _begin(draft: Draft, step: StepState) -> bool:
     """Begin the compensation of a step; return whether there is one to wait for."""
-    undo = draft.definition.nodes[draft.definition.nodes[step.node].undo or ""]
+    node = draft.definition.nodes.get(step.node)
+    if node is None or node.undo is None:  # a migration has left its compensation behind
+        return _refuse(draft, step, "the version that the run went to has no compensation for it")
+    undo = draft.definition.nodes[node.undo]
     # One for all tries of a whole: their effects have the same keys.
     place = Place(step.scope, TOP.generation)
     if draft.step_of(At(*place, undo.id)) is not None or _is_covered(draft, step):
         return False
     if is_unresolved(draft, step):
-        draft.run = replace(draft.run, uncompensated=draft.run.uncompensated + 1)
-        draft.record("compensation_refused", step)
-        return False
+        return _refuse(draft, step, "nobody knows whether its call was performed")
     draft.run = replace(draft.run, compensations=draft.run.compensations + 1)
     assert isinstance(undo.kind, Task | Http)
     try:
@@ -89,6 +90,12 @@ def _begin(draft: Draft, step: StepState) -> bool:
     begun = dispatch(draft, undo, place, payload, compensates=step.step)
     draft.record("compensation_began", begun, of=step.node)
     return True
+
+
+def _refuse(draft: Draft, step: StepState, why: str) -> bool:
+    draft.run = replace(draft.run, uncompensated=draft.run.uncompensated + 1)
+    draft.record("compensation_refused", step, why=why)
+    return False
 
 
 def _is_covered(draft: Draft, step: StepState) -> bool:

@@ -244,8 +244,12 @@ class Draft:
         return number
 
     def put_step(self, action: PutStep) -> StepState:
-        """Write a step, new or changed; one that ends needs no deadline any more."""
-        if action.ended and self.node(action.step).deadline is not None:
+        """Write a step, new or changed; one that ends needs no deadline any more.
+
+        The node of one that ends may be gone, by a migration.
+        """
+        node = self.definition.nodes.get(action.step.node)
+        if action.ended and (node is None or node.deadline is not None):
             self.actions.append(DropStepTimers(action.step.step))
         self.steps[action.step.step] = action.step
         self._by_node[action.step.at] = action.step.step
@@ -306,8 +310,8 @@ class Draft:
 
     def _may_be_compensated(self, step: StepState) -> bool:
         """Tell whether the step did what its compensation is for; a stand-in did nothing."""
-        node = self.node(step)
-        if node.undo is None:
+        node = self.definition.nodes.get(step.node)
+        if node is None or node.undo is None:
             return False
         completed = step.status is StepStatus.COMPLETED and step.error is None
         return completed or (node.undo_attempted and (step.fence > 0 or completed))

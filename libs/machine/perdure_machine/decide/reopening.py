@@ -64,7 +64,8 @@ def reopen_steps(draft: Draft, timer: TimerState) -> None:
     found = _steps_after(draft, after)
     page, lost = found[:MAX_MOVED_AT_ONCE], _lost(draft)
     for number in page:
-        if draft.steps[number].node not in lost:
+        node = draft.steps[number].node
+        if node in draft.definition.nodes and node not in lost:
             _mark(draft, draft.steps[number])
     if len(found) > MAX_MOVED_AT_ONCE:
         _go_on_after(draft, page[-1])

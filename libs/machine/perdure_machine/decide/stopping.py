@@ -25,7 +25,8 @@ NEED_FAILED = "something it needs failed or was cancelled"
 def new_step(draft: Draft, node: Node, place: Place, status: StepStatus) -> StepState:
     """Return the first state of a node's step, not yet written.
 
-    One that a retry has decided again has its number, and the fences that it used up.
+    One that a retry has decided again has its number, the fences that it used up, and the keys of
+    its effects, whatever its node was called then.
     """
     earlier = draft.earlier(At(*place, node.id))
     if earlier is None:
@@ -37,6 +38,7 @@ def new_step(draft: Draft, node: Node, place: Place, status: StepStatus) -> Step
         lease_id=earlier.lease_id,
         worker=earlier.worker,
         failures=earlier.failures,
+        effect_prefix=earlier.effect_prefix,
     )
 
 

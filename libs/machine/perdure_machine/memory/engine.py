@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import count
+from typing import Any
 from uuid import UUID
 
 from perdure_runtime.errors import (
@@ -18,10 +19,10 @@ from perdure_runtime.errors import (
 from perdure_machine.actions import Action, Instant, RecordHistory, SetTimer
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
+from perdure_machine.decide.legality import Versions
 from perdure_machine.decide.start import new_run
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
-from perdure_machine.definition.parse import canonical, parse
 from perdure_machine.events import (
     ChildForgone,
     ChildRefused,
@@ -48,15 +49,20 @@ from perdure_machine.memory.lists import (
     dead_letters,
     due_timers,
     expired_leases,
+    old_runs,
     queued_steps,
     sorted_timers,
     stuck,
 )
+from perdure_machine.memory.migrations import checked, chosen, send
 from perdure_machine.memory.post import Post, Undelivered
 from perdure_machine.memory.rows import GuardFailed, RunRow, TimerRow
 from perdure_machine.memory.start_keys import StartKeys
 from perdure_machine.memory.views import attempts_of, view_of, with_unfinished
+from perdure_machine.memory.workflows import Workflows
 from perdure_machine.memory.write import set_timer, write_changes
+from perdure_machine.migration import Plan, Refusal, Told
+from perdure_machine.migration_events import in_turn, migrated_just_now
 from perdure_machine.node_error import refusal_error
 from perdure_machine.replies import (
     ChildUnwanted,
@@ -94,13 +100,6 @@ class StartAnswer:
     created: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Version:
-    workflow_id: int
-    content: bytes
-    definition: Definition
-
-
 class MemoryEngine:
     """Runs workflows without a database, for tests.
 
@@ -117,12 +116,11 @@ class MemoryEngine:
     ) -> None:
         self.now = now
         self.lanes = lanes
-        self._versions: dict[tuple[str, str], list[_Version]] = {}
+        self._workflows = Workflows()
         self._runs: dict[UUID, RunRow] = {}
         self._keys = StartKeys(retention)
         self._post = Post(retention)
         self._exclusive = ExclusiveKeys(self._is_open)
-        self._workflow_ids = count(1)
         self._run_numbers = count(1)
         self._timer_ids = count(1)
 
@@ -136,12 +134,7 @@ class MemoryEngine:
 
         Returns the version. Raises `DefinitionInvalid`.
         """
-        definition = parse(document, known_lanes=frozenset(self.lanes))
-        versions = self._versions.setdefault((org, definition.name), [])
-        content = canonical(document)
-        if not versions or versions[-1].content != content:
-            versions.append(_Version(next(self._workflow_ids), content, definition))
-        return len(versions)
+        return self._workflows.publish(org, document, self.lanes)
 
     def start(
         self,
@@ -262,23 +255,61 @@ class MemoryEngine:
             view_of(row, self.now, self._post.mailbox(row.state)), queue=self._queue(row.state)
         )
         actions: list[Action] = []
-        answers: list[Reply | PerdureError] = []
-        for event in events:
+        answers: dict[int, Reply | PerdureError] = {}
+        for place in in_turn(view, events):
+            if view.run.workflow_id != row.state.workflow_id:
+                answers[place] = migrated_just_now(run_id)
+                continue
             try:
-                decision = self._decide(row.definition, view, event)
+                decision = self._decide(row.definition, view, events[place])
             except PerdureError as error:
-                answers.append(error)
+                answers[place] = error
                 continue
             view = with_unfinished(decision.view)
             actions += decision.actions
-            answers.append(decision.reply)
+            answers[place] = decision.reply
         try:
             self._write(row, collapse(before, actions))
         except GuardFailed:
             if len(events) == 1 and isinstance(events[0], ExpireLease):
                 return [Stale()]  # the lease was renewed in between (R6)
             raise
-        return answers
+        return [answers[place] for place in range(len(events))]
+
+    def migrate(
+        self,
+        org: str,
+        workflow: str,
+        from_version: int,
+        to_version: int,
+        *,
+        run_ids: Iterable[UUID] | None = None,
+        dry_run: bool = False,
+        **rules: Any,
+    ) -> dict[UUID, tuple[Refusal, ...]]:
+        """Have unfinished runs move to another version, all or those of `run_ids`.
+
+        Returns why each would stay, if its turn came now; with `dry_run` that is all it does.
+        `rules` are further fields of `Plan`. Raises `NotFound`, and `InvalidArgument` for a map of
+        nodes that the two versions cannot have.
+        """
+        (old, _), (new, _) = (
+            self._workflows.resolve(org, workflow, version)
+            for version in (from_version, to_version)
+        )
+        plan = Plan(
+            self._new_run_id(), old.workflow_id, from_version, new.workflow_id, to_version, **rules
+        )
+        versions = Versions(old.definition, new.definition, plan)
+        rows = chosen(self._runs.values(), org, versions, run_ids)
+        found = checked(rows, versions, self.lanes, self.now)
+        if not dry_run:
+            send(rows, plan, self.now, self._timer_ids)
+        return found
+
+    def migrations(self, run_id: UUID) -> list[Told]:
+        """Return what became of a run in each migration, in their order."""
+        return list(self._runs[run_id].migrations.values())
 
     def renew(self, org: str, run_id: UUID, step: int, fence: int, lease_id: UUID) -> float | None:
         """Extend a lease to its lane's length, never past its try's timeout.
@@ -332,13 +363,7 @@ class MemoryEngine:
 
     def old_runs(self) -> list[UUID]:
         """Return the unfinished runs that passed their deadline or their age limit."""
-        return [
-            run_id
-            for run_id, row in self._runs.items()
-            if row.state.status is RunStatus.RUNNING
-            and not row.state.paused
-            and row.passed(self.now)
-        ]
+        return old_runs(self._runs.values(), self.now)
 
     def no_way_forward(self) -> list[Stuck]:
         """Return what has no way forward; empty unless the engine is at fault (R10)."""
@@ -381,17 +406,7 @@ class MemoryEngine:
         return [row.line for row in self._runs[run_id].history]
 
     def _decide(self, definition: Definition, view: View, event: Event) -> Decision:
-        return decide(definition, self.lanes, view, event)
-
-    def _resolve(self, org: str, workflow: str, version: int) -> tuple[_Version, int]:
-        versions = self._versions.get((org, workflow), [])
-        number = version or len(versions)
-        if not 1 <= number <= len(versions):
-            asked = f" version {version}" if version else ""
-            raise NotFound(
-                f"there is no workflow `{workflow}`{asked}", reason=Reason.WORKFLOW_NOT_FOUND
-            )
-        return versions[number - 1], number
+        return decide(definition, self.lanes, view, event, self._workflows.definitions)
 
     def _new_run_id(self) -> UUID:
         """Return a UUIDv7 of the engine's time; a counter stands where others have random bits."""
@@ -402,7 +417,7 @@ class MemoryEngine:
         """Start what is wanted of a version, 0 for the latest, unless its key is taken."""
         tags, when = tuple(sorted(wanted.tags.items())), (wanted.priority, wanted.start)
         asked = (workflow, wanted.workflow_version, wanted.input, tags, *when)
-        found, number = self._resolve(wanted.org, workflow, wanted.workflow_version)
+        found, number = self._workflows.resolve(wanted.org, workflow, wanted.workflow_version)
         event = replace(
             wanted,
             workflow_id=found.workflow_id,
@@ -472,6 +487,7 @@ class MemoryEngine:
         self._exclusive.move(run, changes.key_moves)
         if changes.run.reopened:
             self._keys.keep(run.org, run.start_key, run.run_id)
+        row.definition = self._workflows.definitions[run.workflow_id]
         if changes.run.ended:
             self._keys.close(run.org, run.start_key, run.run_id, self.now)
         for timer in changes.set_timers:

@@ -122,6 +122,15 @@ def due_timers(runs: Iterable[RunRow], now: float) -> list[DueTimer]:
     ]
 
 
+def old_runs(runs: Iterable[RunRow], now: float) -> list[UUID]:
+    """Return the unfinished runs that passed a limit, unless they are paused."""
+    return [
+        row.state.run_id
+        for row in runs
+        if row.state.status is RunStatus.RUNNING and not row.state.paused and row.passed(now)
+    ]
+
+
 def sorted_timers(runs: Iterable[RunRow]) -> list[TimerRow]:
     """Return all timers, the earliest first."""
     timers = [timer for row in runs for timer in row.timers.values()]

@@ -9,6 +9,7 @@ from perdure_runtime.errors import Aborted, Reason
 
 from perdure_machine.actions import PutDeadLetter, RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
+from perdure_machine.migration import Told
 from perdure_machine.places import At, Place
 from perdure_machine.states import ENDED, RunLimit, StepStatus
 from perdure_machine.view import (
@@ -116,6 +117,7 @@ class RunRow:
     outbox: set[int] = field(default_factory=set)
     dead_letter: PutDeadLetter | None = None
     history: list[HistoryRow] = field(default_factory=list)
+    migrations: dict[UUID, Told] = field(default_factory=dict)
 
     def passed(self, now: float) -> frozenset[RunLimit]:
         """Return the limits that the run is past."""

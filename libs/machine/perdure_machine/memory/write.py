@@ -16,12 +16,14 @@ from perdure_machine.memory.rows import (
     StepRow,
     TimerRow,
 )
+from perdure_machine.places import At
 from perdure_machine.states import ENDED, EffectStatus, StepStatus
 
 
 def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator[int]) -> None:
     """Write `changes` of the run `row`. Raises `GuardFailed`."""
     _check(row, changes, now)
+    _write_move(row, changes)
     _write_run(row, changes, now)
     for attempt in changes.attempts:
         started = _started_at(row, attempt.step, attempt.fence)
@@ -59,8 +61,9 @@ def _forget(row: RunRow, scope: str) -> None:
 def _check(row: RunRow, changes: Changes, now: float) -> None:
     if changes.before is not None and row.state.revision != changes.before.run.revision:
         raise GuardFailed("the run")
+    taken = _activated(row, changes) if changes.renamed else row.activated
     for change in changes.steps:
-        _check_step(row, change, now)
+        _check_step(row, change, taken, now)
     for put in changes.effects:
         if put.created == (put.effect.key in row.effects):
             raise GuardFailed(f"effect {put.effect.key}")
@@ -69,11 +72,18 @@ def _check(row: RunRow, changes: Changes, now: float) -> None:
             raise GuardFailed(f"timer {timer_id}")
 
 
-def _check_step(row: RunRow, change: StepChange, now: float) -> None:
+def _activated(row: RunRow, changes: Changes) -> set[At]:
+    """Return where steps stand once those that a migration renames have their new names."""
+    names = {one.step: one.node for one in changes.renamed}
+    steps = (step.state for step in row.steps.values())
+    return {step.at._replace(node=names.get(step.step, step.node)) for step in steps}
+
+
+def _check_step(row: RunRow, change: StepChange, taken: set[At], now: float) -> None:
     number, before, expired = change.put.step.step, change.before, change.put.expired
     found = row.steps.get(number)
     if before is None:
-        if found is not None or change.put.step.at in row.activated:
+        if found is not None or change.put.step.at in taken:
             raise GuardFailed(f"step {number}")
         return
     seen = (before.status, before.fence, before.lease_id)
@@ -81,6 +91,18 @@ def _check_step(row: RunRow, change: StepChange, now: float) -> None:
         raise GuardFailed(f"step {number}")
     if expired is not None and not found.has_run_out(now, timed_out=expired.timed_out):
         raise GuardFailed(f"the lease of step {number}")
+
+
+def _write_move(row: RunRow, changes: Changes) -> None:
+    """Write what a migration changed of rows that no other event changes so."""
+    for one in changes.renamed:
+        step = row.steps[one.step]
+        step.state = replace(step.state, node=one.node, taken=one.taken)
+    if changes.renamed:
+        row.activated = {step.state.at for step in row.steps.values()}
+    if changes.moved is not None:
+        row.state = replace(row.state, input=changes.moved.input)
+    row.migrations |= {one.migration_id: one.told for one in changes.migrations}
 
 
 def _write_run(row: RunRow, changes: Changes, now: float) -> None:

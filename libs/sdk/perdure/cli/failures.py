@@ -26,6 +26,7 @@ _DO_THIS: Mapping[str, str] = MappingProxyType(
         "WORKFLOW_NOT_FOUND": "see `perdure workflow list`, or publish it: "
         "`perdure workflow publish FILE`",
         "RUN_NOT_FOUND": "see `perdure run list`",
+        "MIGRATION_INVALID": "correct the --map options; `perdure workflow show` shows the nodes",
         "RUN_CLOSED": "nothing: the run has ended, see `perdure run show`",
         "DEAD_LETTER_NOT_FOUND": "see `perdure dlq list`",
         "EFFECT_UNRESOLVED": "ask the provider what was done, then start a new run for the rest",

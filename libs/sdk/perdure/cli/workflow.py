@@ -1,4 +1,4 @@
-"""`perdure workflow`: publish, validate, list, show, graph.
+"""`perdure workflow`: publish, validate, list, show, graph, migrate.
 
 A definition is given as FILE: a file of YAML or JSON, `-` for stdin, or `module:name` for a
 `perdure.workflow.Workflow`.
@@ -13,6 +13,7 @@ from perdure_contracts.v1 import workflow_pb2, workflow_service_pb2
 
 from perdure.cli.failures import USER_ERROR, Failure
 from perdure.cli.inputs import read_document
+from perdure.cli.migrations import migrate, migration
 from perdure.cli.options import calls_api, json_option
 from perdure.cli.output import clock_time, moment, print_json, print_json_list, print_table
 from perdure.cli.plugins import Problem, has_local_check, local_check
@@ -23,7 +24,11 @@ from perdure.graph import graph_of, mermaid, svg
 
 @click.group()
 def workflow() -> None:
-    """Definitions: check, publish, read, draw."""
+    """Definitions: check, publish, read, draw; move runs between versions."""
+
+
+workflow.add_command(migrate)
+workflow.add_command(migration)
 
 
 @workflow.command()

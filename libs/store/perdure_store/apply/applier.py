@@ -11,6 +11,7 @@ from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, decide
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Event
+from perdure_machine.migration_events import in_turn, migrated_just_now, targets
 from perdure_machine.replies import Reply
 from perdure_machine.view import KeyQueue, RunState, View, ViewTooNarrow
 from perdure_runtime import fail_points
@@ -87,6 +88,8 @@ class Applier:
             definitions = self._catalogue.definitions({run.workflow_id for run in runs.values()})
             present = [one for one in batch if one.run_id in runs]
             views = await load_views(connection, runs, present, definitions)
+            leads_to = {one for view in views.values() for one in targets(view)}
+            definitions = self._catalogue.definitions(leads_to)
             folder = _Folder(self._catalogue, connection, keys, dict.fromkeys(exclusive))
             folded = await folder.fold_all(present, views, definitions)
             await self._write(tx, list(folded.values()), keys)
@@ -128,29 +131,32 @@ class _Folder:
         folded = {}
         for one in batch:
             view = views[one.run_id]
-            folding = _Folded(definitions[view.run.workflow_id], self._keys, view, view)
-            for event in one.events:
-                await self._fold(folding, event)
+            folding = _Folded(definitions, self._keys, view, view)
+            for place in in_turn(view, [event.event for event in one.events]):
+                folding.answers[place] = await self._fold(folding, one.events[place])
             folded[one.run_id] = folding
         return folded
 
-    async def _fold(self, folding: _Folded, event: OrgEvent) -> None:
-        if event.org != folding.view.run.org:
-            folding.answers.append(run_not_found(folding.view.run.run_id))
-            return
+    async def _fold(self, folding: _Folded, event: OrgEvent) -> Reply | PerdureError:
+        run = folding.view.run
+        if event.org != run.org:
+            return run_not_found(run.run_id)
+        if run.workflow_id != folding.loaded.run.workflow_id:
+            return migrated_just_now(run.run_id)
         try:
             decision = await self._decide(folding, event.event)
         except PerdureError as error:
-            folding.answers.append(error)
-            return
+            return error
         folding.view = decision.view
         folding.actions += decision.actions
-        folding.answers.append(decision.reply)
+        return decision.reply
 
     async def _decide(self, folding: _Folded, event: Event) -> Decision:
+        definition = folding.definitions[folding.loaded.run.workflow_id]
+        lanes = self._catalogue.lanes
         for _ in range(MAX_WIDENINGS):
             try:
-                return decide(folding.definition, self._catalogue.lanes, folding.view, event)
+                return decide(definition, lanes, folding.view, event, folding.definitions)
             except ViewTooNarrow as narrow:
                 more = await load_more(
                     self._connection, folding.view.run, narrow.wanted, folding.keys
@@ -176,12 +182,12 @@ class _Folder:
 class _Folded:
     """A run while its events are folded; `loaded` is what guards its rows at the write."""
 
-    definition: Definition
+    definitions: Mapping[int, Definition]
     keys: KeyLocks
     loaded: View
     view: View
     actions: list[Action] = field(default_factory=list)
-    answers: list[Reply | PerdureError] = field(default_factory=list)
+    answers: dict[int, Reply | PerdureError] = field(default_factory=dict)
 
     def changes(self) -> Changes | None:
         return collapse(self.loaded, self.actions)
@@ -195,7 +201,7 @@ def run_not_found(run_id: UUID) -> NotFound:
 def _answers(one: RunEvents, folded: Mapping[UUID, _Folded], *, wait: bool) -> Answers | Skipped:
     found = folded.get(one.run_id)
     if found is not None:
-        return tuple(found.answers)
+        return tuple(found.answers[place] for place in range(len(one.events)))
     if not wait:
         return Skipped()
     return tuple(run_not_found(one.run_id) for _ in one.events)

@@ -24,7 +24,7 @@ from perdure_machine.events import (
     TellOfChild,
 )
 from perdure_machine.mailbox import Mailbox
-from perdure_machine.places import At
+from perdure_machine.places import TOP, At
 from perdure_machine.states import ENDED, RunLimit, StepStatus, TimerKind
 from perdure_machine.view import (
     ChildState,
@@ -147,6 +147,7 @@ class More:
             run=replace(view.run, input=view.run.input if self.input is None else self.input),
             steps=steps,
             known_nodes=view.known_nodes | self.wanted.nodes,
+            known_places=view.known_places | ({TOP} if self.wanted.top else set()),
             effects={**{effect.key: effect for effect in self.effects}, **view.effects},
             unfinished=unfinished,
             compensable=self.compensable if self.wanted.compensable else view.compensable,
@@ -199,6 +200,8 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         effects += tuple(_effects(reopening))
         rows += reopening
     leaving = await load_leaving(connection, run.run_id) if wanted.leaving else ()
+    if wanted.top:
+        rows += await connection.fetch(sql("apply.load_top"), run.run_id)
     if wanted.input:
         (row,) = await connection.fetch(sql("apply.load_inputs"), [run.run_id])
         payload = row["input"]
@@ -328,6 +331,8 @@ def _view(
 def _near(definition: Definition, step: StepState) -> Iterator[At]:
     """Return the nodes around a step of which it was looked whether they have one: in its scope."""
     nodes = definition.nodes
+    if step.node not in nodes:
+        return  # a migration left it behind
     prefetch = nodes[step.node].prefetch
     for id_ in prefetch.steps | prefetch.outputs:
         if nodes[id_].container == nodes[step.node].container:
@@ -346,13 +351,18 @@ async def _with_inputs(
         for one in named[run_id]
         if one.with_near
         and one.step in view.steps
-        and definitions[view.run.workflow_id].nodes[view.steps[one.step].node].prefetch.input
+        and _reads_input(definitions[view.run.workflow_id], view.steps[one.step])
     ]
     if wanting:
         for row in await connection.fetch(sql("apply.load_inputs"), wanting):
             view = views[row["run_id"]]
             views[row["run_id"]] = replace(view, run=replace(view.run, input=row["input"]))
     return views
+
+
+def _reads_input(definition: Definition, step: StepState) -> bool:
+    node = definition.nodes.get(step.node)
+    return node is not None and node.prefetch.input
 
 
 async def _with_attempts(

@@ -18,7 +18,7 @@ _BEGIN = Statement(
     [
         RowSet.of(
             "begun",
-            "run_id uuid, step integer, lane text, owner text, priority smallint,"
+            "run_id uuid, step integer, kind text, lane text, owner text, priority smallint,"
             "effect_prefix text, input bytea, traceparent text",
         )
     ],
@@ -35,7 +35,7 @@ async def write_reopened(connection: Connection, changes: Sequence[Changes]) -> 
         await _open(connection, runs)
     begun = [
         (
-            c.run.run.run_id, s.put.step.step, s.put.step.lane, s.put.step.owner,
+            c.run.run.run_id, s.put.step.step, s.put.step.kind, s.put.step.lane, s.put.step.owner,
             s.put.step.priority, s.put.step.effect_prefix, s.put.step.input,
             s.put.step.traceparent,
         )

@@ -21,6 +21,7 @@ from perdure_store.apply.rows import error_bytes
 from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.apply.standing import write_standing
 from perdure_store.apply.write_beginnings import write_beginnings
+from perdure_store.apply.write_moves import write_moves
 from perdure_store.apply.write_scopes import forget_scopes, write_scopes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -125,6 +126,7 @@ async def write_changes(
     await write_scopes(connection, changes)
     await write_children(connection, changes)
     await write_reopened(connection, changes)
+    await write_moves(connection, changes)
     row = await connection.fetchrow(
         WRITE.text, *WRITE.arguments(_rows(changes), retention=retention)
     )

@@ -108,6 +108,14 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
  WHERE s.run_id = $1 AND s.compensable AND s.ended_rank < $2
  ORDER BY s.ended_rank DESC LIMIT $3
 
+-- name: load_top
+-- Loads all steps of a run that stand in no sub-graph.
+SELECT run_id, step, scope, generation, node, kind, status, lane, owner, priority, fence, lease_id, worker, failures,
+       losses, effect_prefix, error, traceparent, taken, ended_rank, stopping, undecided, compensable,
+       compensates, parked_on, parked_generation, parked_from, NULL::bytea AS input, NULL::bytea AS output,
+       extract(epoch FROM lease_expires_at - clock_timestamp())::float8 AS lease_left
+  FROM steps WHERE run_id = $1 AND scope = ''
+
 -- name: load_attempts
 -- Loads the finished acquisitions of steps.
 SELECT a.run_id, a.step, a.fence, a.lease_id, a.outcome, a.next_step

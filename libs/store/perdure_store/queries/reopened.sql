@@ -22,7 +22,7 @@ UPDATE start_keys AS k SET expires_at = NULL
 -- name: begin_steps
 -- Gives steps that begin again what a new one is given.
 UPDATE steps AS s
-   SET lane = coalesce(u.lane, s.lane), owner = coalesce(u.owner, s.owner), priority = u.priority,
+   SET kind = u.kind, lane = coalesce(u.lane, s.lane), owner = coalesce(u.owner, s.owner), priority = u.priority,
        effect_prefix = coalesce(u.effect_prefix, s.effect_prefix), input = coalesce(u.input, s.input),
        traceparent = coalesce(u.traceparent, s.traceparent)
   FROM :begun

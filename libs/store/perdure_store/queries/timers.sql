@@ -15,10 +15,12 @@ DELETE FROM timers AS t USING unnest($1::uuid[], $2::text[]) AS u (run_id, kind)
  WHERE t.run_id = u.run_id AND t.kind = u.kind AND t.step IS NULL
 
 -- name: drop_orphans
--- Deletes timers of runs that are no more, or that the org whose run set them does not have.
+-- Deletes timers of runs that are no more, or that the org whose run set them does not have; those of migrations hang
+-- on the migration itself.
 DELETE FROM timers AS t
  WHERE t.timer_id = ANY ($1::bigint[])
    AND NOT EXISTS (SELECT FROM runs AS r WHERE r.run_id = t.run_id AND r.org = t.org)
+   AND NOT EXISTS (SELECT FROM run_migrations AS m WHERE m.migration_id = t.run_id)
 
 -- name: soonest
 -- The $3 soonest timers due within $2 seconds. $1: internal events.

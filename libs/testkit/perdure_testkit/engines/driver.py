@@ -26,7 +26,7 @@ from perdure_machine.states import EffectOutcome
 from perdure_machine.view import NodeError, StepState
 from perdure_runtime.errors import PerdureError
 
-from perdure_testkit.engines.port import Engine, Lease, RunStarted, StartOf
+from perdure_testkit.engines.port import Engine, Lease, MigrationOf, RunStarted, StartOf
 
 ORG = "acme"
 MAX_ROUNDS = 200
@@ -71,6 +71,15 @@ class Driver:
         """Start a run of the workflow, with further fields of `StartOf`; return the answer."""
         start = replace(StartOf(self.workflow, payload), **asked)  # type: ignore[arg-type]
         return await self.engine.start(self.org, start)
+
+    async def migrate(self, **asked: object) -> list[tuple[str, str]]:
+        """Migrate runs of the workflow, with fields of `MigrationOf`; return codes and nodes.
+
+        They say why runs would stay.
+        """
+        asking = replace(MigrationOf(self.workflow), **asked)  # type: ignore[arg-type]
+        found = await self.engine.migrate(self.org, asking)
+        return [(one.code, one.node) for refusals in found.values() for one in refusals]
 
     async def submit(self, run_id: UUID, event: Event) -> Reply:
         """Apply one event. Raises its refusal."""

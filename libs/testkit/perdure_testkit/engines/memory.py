@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import inf
 from uuid import UUID
@@ -10,6 +10,7 @@ from uuid import UUID
 from perdure_machine.events import Event
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import DueTimer, MemoryEngine
+from perdure_machine.migration import Refusal, Told
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import PerdureError
@@ -18,6 +19,7 @@ from perdure_testkit.engines.port import (
     Dead,
     Lease,
     Line,
+    MigrationOf,
     OfChild,
     RunStarted,
     StartOf,
@@ -81,6 +83,24 @@ class MemoryPort:
     async def signals(self, run_id: UUID) -> Sequence[SignalState]:
         """Return the signals of a run that nobody has taken, the oldest first."""
         return self.engine.signals(run_id)
+
+    async def migrate(self, org: str, asked: MigrationOf) -> Mapping[UUID, tuple[Refusal, ...]]:
+        """Migrate runs as asked; return why each of them would stay. Raises the refusal."""
+        return self.engine.migrate(
+            org,
+            asked.workflow,
+            asked.from_version,
+            asked.to_version,
+            run_ids=asked.run_ids,
+            dry_run=asked.dry_run,
+            nodes=asked.nodes,
+            on_removed=asked.on_removed,
+            on_passed=asked.on_passed,
+        )
+
+    async def migrations(self, run_id: UUID) -> Sequence[Told]:
+        """Return what became of a run in each of its migrations, in their order."""
+        return self.engine.migrations(run_id)
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

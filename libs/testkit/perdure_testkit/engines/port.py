@@ -10,6 +10,7 @@ from uuid import UUID
 from perdure_machine.actions import Instant
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
 from perdure_machine.mailbox import SignalState
+from perdure_machine.migration import OnPassed, OnRemoved, Refusal, Told
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.states import TimerKind
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
@@ -39,6 +40,20 @@ class StartOf:
     priority: int = 0
     begin: Instant | None = None
     signal: SignalState | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class MigrationOf:
+    """A migration as a test asks for it; `run_ids` None for all unfinished runs."""
+
+    workflow: str
+    from_version: int = 1
+    to_version: int = 2
+    nodes: Mapping[str, str] = field(default_factory=dict)
+    run_ids: tuple[UUID, ...] | None = None
+    on_removed: OnRemoved = OnRemoved.REFUSE
+    on_passed: OnPassed = OnPassed.REFUSE
+    dry_run: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +145,12 @@ class Engine(Protocol):
 
     async def signals(self, run_id: UUID) -> Sequence[SignalState]:
         """Return the signals of a run that nobody has taken, the oldest first."""
+
+    async def migrate(self, org: str, asked: MigrationOf) -> Mapping[UUID, tuple[Refusal, ...]]:
+        """Migrate runs as asked; return why each of them would stay. Raises the refusal."""
+
+    async def migrations(self, run_id: UUID) -> Sequence[Told]:
+        """Return what became of a run in each of its migrations, in their order."""
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

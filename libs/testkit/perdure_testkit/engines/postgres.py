@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import asyncpg
 from perdure_machine.changes import Changes
@@ -20,6 +20,7 @@ from perdure_machine.events import (
     TellOfChild,
 )
 from perdure_machine.mailbox import SignalState
+from perdure_machine.migration import Plan, Refusal, Told
 from perdure_machine.node_error import decode_error
 from perdure_machine.replies import (
     ChildUnwanted,
@@ -33,6 +34,7 @@ from perdure_machine.replies import (
 from perdure_machine.states import TimerKind
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
+from perdure_store import run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -54,6 +56,7 @@ from perdure_testkit.engines.port import (
     Dead,
     Lease,
     Line,
+    MigrationOf,
     OfChild,
     RunStarted,
     StartOf,
@@ -95,12 +98,17 @@ _SIGNALS = """
 SELECT signal_id, name, data, correlation_key AS key, seen
   FROM signals WHERE run_id = $1 AND taken_by IS NULL ORDER BY number
 """
+_MIGRATIONS = """
+SELECT migration_id FROM run_migration_outcomes JOIN run_migrations USING (migration_id)
+ WHERE run_id = $1 ORDER BY created_at
+"""
 _OF_RUNS = (
     "exclusive_waiters", "exclusive_keys",
     "dead_letters",
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",
     "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
+    "run_migrations", "run_migration_outcomes",
 )  # fmt: skip
 EVER = 1e9
 """Seconds that are longer than any lane's lease."""
@@ -116,10 +124,12 @@ class PostgresPort:
         self.admin = admin
         self.coordinator = coordinator
         self.committed: list[Changes] = []
-        catalogue, self._run_ids = Catalogue(), RunIds()
-        self.applier = Applier(catalogue, retention=RETENTION, committed=self.committed.extend)
+        self._catalogue, self._run_ids = Catalogue(), RunIds()
+        self.applier = Applier(
+            self._catalogue, retention=RETENTION, committed=self.committed.extend
+        )
         self.starter = Starter(
-            catalogue, self._run_ids, retention=RETENTION, committed=self.committed.extend
+            self._catalogue, self._run_ids, retention=RETENTION, committed=self.committed.extend
         )
 
     @classmethod
@@ -246,6 +256,43 @@ class PostgresPort:
         await drop_signals(self.admin, limit=10_000)
         rows = await self.admin.fetch(_SIGNALS, run_id)
         return [SignalState(**row) for row in rows]
+
+    async def migrate(self, org: str, asked: MigrationOf) -> Mapping[UUID, tuple[Refusal, ...]]:
+        """Migrate runs as asked; return why each of them would stay. Raises the refusal."""
+        versions = (asked.from_version, asked.to_version)
+        from_id, to_id = await run_migrations.resolve(
+            self.coordinator, org, asked.workflow, versions
+        )
+        plan = Plan(
+            uuid4(), from_id, asked.from_version, to_id, asked.to_version, asked.nodes,
+            asked.on_removed, asked.on_passed,
+        )  # fmt: skip
+        migration = run_migrations.Asked(org, asked.workflow, plan, asked.run_ids)
+        await run_migrations.check_plan(self.coordinator, self._catalogue, plan)
+        found = await run_migrations.check_runs(
+            self.coordinator, self._catalogue, migration, after=run_migrations.FIRST, limit=1_000
+        )
+        if not asked.dry_run:
+            await run_migrations.create(self.coordinator, migration)
+            await self._send_all(org, plan.migration_id)
+        return dict(found)
+
+    async def _send_all(self, org: str, migration_id: UUID) -> None:
+        """Deliver what goes on with a migration until each run has its event."""
+        query = "SELECT timer_id FROM timers WHERE run_id = $1"
+        while (timer_id := await self.admin.fetchval(query, migration_id)) is not None:
+            assert await run_migrations.go_on(self.coordinator, org, migration_id, timer_id)
+
+    async def migrations(self, run_id: UUID) -> Sequence[Told]:
+        """Return what became of a run in each of its migrations, in their order."""
+        rows = await self.admin.fetch(_MIGRATIONS, run_id)
+        found = []
+        for row in rows:
+            ((_, told),) = await run_migrations.read_outcomes(
+                self.admin, row["migration_id"], "", after=UUID(int=run_id.int - 1), limit=1
+            )
+            found.append(told)
+        return found
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

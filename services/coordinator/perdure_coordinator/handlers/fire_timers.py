@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,9 +14,9 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     TimerRef,
 )
 from perdure_machine.events import FireTimer
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Early, Emission, Reply
+from perdure_machine.replies import Applied, ChildUnwanted, ChildWanted, Early, Emission, Reply
 from perdure_runtime.batching import Batcher
-from perdure_runtime.errors import PerdureError, Unavailable
+from perdure_runtime.errors import NotFound, PerdureError, Unavailable
 
 from perdure_coordinator.answers import found_status, in_time
 from perdure_coordinator.children import Children
@@ -26,6 +27,9 @@ from perdure_coordinator.signalling import Signals
 PutOffs = Batcher[int, None]
 """Takes the ids of timers whose delivery failed."""
 
+Cursors = Callable[[str, UUID, int], Awaitable[bool]]
+"""Goes on with an org's migration by a timer of it; False where the timer hangs on none."""
+
 
 @dataclass(frozen=True, slots=True)
 class Firing:
@@ -35,6 +39,7 @@ class Firing:
     children: Children
     signals: Signals
     put_offs: PutOffs
+    cursors: Cursors
 
 
 async def fire_timers(firing: Firing, request: FireTimersRequest) -> FireTimersResponse:
@@ -51,7 +56,7 @@ def _event(timer: TimerRef) -> tuple[UUID, str, FireTimer]:
 async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:
     """Deliver one timer, however late; one that fails would else be picked first for ever."""
     try:
-        reply = await firing.committers.submit(run_id, org, event)
+        reply = await _delivered(firing, run_id, org, event)
         if isinstance(reply, ChildWanted | ChildUnwanted):
             return await firing.children.answer(run_id, org, event.timer_id, reply)
         if isinstance(reply, Emission):
@@ -61,6 +66,16 @@ async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> 
         raise
     except PerdureError:
         await firing.put_offs.submit(event.timer_id)
+        raise
+
+
+async def _delivered(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:
+    """Deliver a timer to its run, or to the migration that it hangs on."""
+    try:
+        return await firing.committers.submit(run_id, org, event)
+    except NotFound:
+        if await firing.cursors(org, run_id, event.timer_id):
+            return Applied()
         raise
 
 
