@@ -76,6 +76,7 @@ BY_ROLE = {
         "apply.load_nodes",
         "apply.load_unfinished",
         "apply.load_reopening",
+        "apply.load_compensable",
         "standing.let_timers_go",
         "standing.hold_timers",
         "dead_letters.drop",

@@ -49,6 +49,7 @@ class Workflow(Part):
     deadline: Duration | Expr | Unset = UNSET
     exclusive: Exclusive | Unset = UNSET
     on_error: OnError | Unset = UNSET
+    compensate_on_cancel: bool | Unset = UNSET
 
     def to_json(self) -> str:
         """Return the document as JSON. Raises ValueError for NaN and infinities."""

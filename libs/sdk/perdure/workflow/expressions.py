@@ -154,5 +154,8 @@ ERROR = Expr("error")
 SIGNAL = Expr("signal")
 """The signal that a `filter` is asked about: `name`, `data`, `id`, `key`."""
 
+THIS = Expr("this")
+"""The step that a `Compensation` takes back: `status`, `input`, `output`, `error`."""
+
 JOIN_FIRST = Expr("join.first")
 """The need that ended well first, on nodes that join by `any` or a quorum: `id`, `output`."""

@@ -8,7 +8,7 @@ from typing import ClassVar, Literal, TypeAlias
 
 from perdure.workflow.expressions import Expr, Value
 from perdure.workflow.options import Kind
-from perdure.workflow.parts import UNSET, Duration, Node, Part, Unset
+from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
 
 Scalar: TypeAlias = str | float | bool | Expr
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
@@ -102,6 +102,13 @@ class Finish(Kind):
 
     NAME: ClassVar[str] = "finish"
     output: Value | Unset = UNSET
+
+    def written(self) -> Json:
+        """Return the node as the document has it."""
+        node = Kind.written(self)
+        if "compensate" in node:
+            node[self.NAME]["compensate"] = node.pop("compensate")
+        return node
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -69,9 +69,25 @@ class FailAs(Part):
 OnFailure: TypeAlias = CatchThen | CatchOutput | FailAs
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Compensation(Part):
+    """Takes back what a node did: `work` is a task or a call, with its own retries."""
+
+    work: Kind
+    when: Literal["completed", "attempted"] | Unset = UNSET
+
+    def written(self) -> Json:
+        """Return the compensation as the document has it."""
+        when = {} if isinstance(self.when, Unset) else {"when": self.when}
+        return {**self.work.written(), **when}
+
+
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class Kind(Part):
-    """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first."""
+    """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first.
+
+    `compensate` takes back what the node did; of a `Finish` it is whether what completed is.
+    """
 
     NAME: ClassVar[str]
     BODY: ClassVar[str] = ""
@@ -83,6 +99,7 @@ class Kind(Part):
     when: Expr | Unset = UNSET
     result: Value | Unset = UNSET
     on_failure: Sequence[OnFailure] | Unset = UNSET
+    compensate: Compensation | bool | Unset = UNSET
     retry: Retry | Sequence[Retry] | Unset = UNSET
     timeout: Duration | Unset = UNSET
     deadline: Duration | Expr | Unset = UNSET
