@@ -252,6 +252,35 @@ async def test_r14_a_run_that_ends_frees_its_keys_after_those_that_its_batch_cla
     await driver.settle()
 
 
+async def test_r14_a_start_that_waits_for_a_correlation_key_holds_no_start_key(
+    driver: Driver, port: PostgresPort, database: Database
+) -> None:
+    await driver.publish(AT_ONCE)
+    holder, rival = await database.connect(), await database.connect()
+    start = StartOf(driver.workflow, b'{"key": "k"}', start_key="once")
+    async with holder.transaction():
+        await holder.execute(
+            "INSERT INTO correlation_keys (org, correlation_key, touched_at)"
+            " VALUES ($1, 'k', clock_timestamp())",
+            ORG,
+        )
+        starting = asyncio.create_task(
+            port.starter.start(port.coordinator, [start_request(ORG, start)])
+        )
+        await wait_until_blocked(holder)
+        async with rival.transaction():
+            await rival.execute("SET LOCAL lock_timeout = '2 s'")
+            taken = await rival.execute(
+                "INSERT INTO start_keys (org, start_key, run_id, digest, created_at, expires_at)"
+                " VALUES ($1, 'once', gen_random_uuid(), '', now(), now() - interval '1 s')",
+                ORG,
+            )
+    (started,) = await starting
+    assert taken == "INSERT 0 1"
+    assert not isinstance(started, Exception)
+    assert started.created
+
+
 async def test_p6_a_signal_by_key_locks_no_run(
     driver: Driver, port: PostgresPort, database: Database
 ) -> None:

@@ -29,7 +29,7 @@ from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_keys
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
-from perdure_store.apply.mail import write_mail
+from perdure_store.apply.mail import hold_ended, write_mail
 from perdure_store.apply.write import write_changes
 from perdure_store.pool import Connection
 from perdure_store.transaction import Transaction, transaction
@@ -98,8 +98,9 @@ class Applier:
     async def _write(self, tx: Transaction, folded: Sequence[_Folded], keys: KeyLocks) -> None:
         changes = [c for one in folded if (c := one.changes()) is not None]
         if changes:
+            await hold_ended(changes, keys)
             await write_changes(tx.connection, changes, retention=self._retention)
-            await write_mail(tx.connection, changes, keys, retention=self._retention)
+            await write_mail(tx.connection, changes, retention=self._retention)
             tx.on_commit(lambda: self._committed(changes))
 
 

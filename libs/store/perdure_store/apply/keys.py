@@ -19,7 +19,7 @@ Result = TypeVar("Result")
 
 
 class KeysOutOfOrder(Exception):
-    """The transaction needs a key that comes before one that it holds: begin with these."""
+    """The transaction needs a key that comes before what it holds: begin with these."""
 
     def __init__(self, keys: frozenset[OrgKey]) -> None:
         super().__init__(f"{len(keys)} keys are to be locked first")
@@ -32,11 +32,16 @@ class KeyLocks:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._owners: dict[OrgKey, UUID | None] = {}
+        self._closed = False
+
+    def close(self) -> None:
+        """Let no more keys be locked: locks that come after them are held from now on."""
+        self._closed = True
 
     async def lock(self, keys: Collection[OrgKey]) -> Mapping[OrgKey, UUID | None]:
         """Hold `keys` and return whose each was. Raises `KeysOutOfOrder`."""
         new = sorted(set(keys) - self._owners.keys())
-        if new and self._owners and new[0] < max(self._owners):
+        if new and (self._closed or (self._owners and new[0] < max(self._owners))):
             raise KeysOutOfOrder(frozenset(keys) | self._owners.keys())
         if new:
             rows = await self._connection.fetch(
@@ -54,8 +59,8 @@ class KeyLocks:
             self._owners |= {(org, key): run_id for key in free}
         return {key: owner or run_id for (_, key), owner in owners.items()}
 
-    async def release(self, run_ids: Collection[UUID]) -> None:
-        """Hold the keys of runs that end; deleting them is left to the caller."""
+    async def hold_all_of(self, run_ids: Collection[UUID]) -> None:
+        """Hold the keys of runs that end, to be freed."""
         rows = await self._connection.fetch(sql("signals.keys_of"), run_ids)
         await self.lock([(row["org"], row["correlation_key"]) for row in rows])
 

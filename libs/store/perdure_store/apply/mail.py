@@ -69,10 +69,24 @@ async def load_more_mail(
     return MoreMail(wanted.signals, signals, owners)
 
 
+async def hold_ended(changes: Sequence[Changes], keys: KeyLocks) -> None:
+    """Hold the keys of runs that end, before their start keys are written (R14)."""
+    ended = _ended(changes)
+    if ended:
+        await keys.hold_all_of(ended)
+    keys.close()
+
+
+def _ended(changes: Sequence[Changes]) -> list[UUID]:
+    return [one.run.run.run_id for one in changes if one.run.ended and one.run.run.has_mail]
+
+
 async def write_mail(
-    connection: Connection, changes: Sequence[Changes], keys: KeyLocks, *, retention: float
+    connection: Connection, changes: Sequence[Changes], *, retention: float
 ) -> None:
     """Write what changed in the runs' mail, after the runs themselves. Raises `GuardFailed`.
+
+    The keys of runs that end are held already, by `hold_ended`.
 
     `retention` is how long the signals of an ended run are known, in seconds.
     """
@@ -83,9 +97,8 @@ async def write_mail(
     if changed:
         await _write_signals(connection, changed)
         await _write_waits(connection, changed)
-    ended = [one.run.run.run_id for one in changes if one.run.ended and one.run.run.has_mail]
+    ended = _ended(changes)
     if ended:
-        await keys.release(ended)
         await connection.execute(sql("signals.end_mail"), ended, retention)
 
 

@@ -128,14 +128,15 @@ class Starter:
             outcomes, starts = await self._prepare(connection, requests)
             turns = Turns(starts[place].event for place in starts)
             await turns.lock(connection)
-            mine = await _claim_keys(connection, requests, starts)
-            await turns.load(connection)
             keys = KeyLocks(connection)
             await keys.lock(first)
+            keys.close()  # before start keys: an event that ends runs writes these last (R14)
+            mine = await _claim_keys(connection, requests, starts)
+            await turns.load(connection)
             wanted = {place: starts[place] for place in mine}
             decided, refused = await self._decide(connection, wanted, turns, keys)
             await release_start_keys(connection, [starts[place].event for place in refused])
-            await self._write(tx, list(decided.values()), keys)
+            await self._write(tx, list(decided.values()))
             await turns.tidy(connection)
             outcomes |= await _first_runs(connection, requests, starts.keys() - mine)
         for place in decided:
@@ -211,10 +212,10 @@ class Starter:
             decided[place] = changes
         return decided, refused
 
-    async def _write(self, tx: Transaction, changes: Sequence[Changes], keys: KeyLocks) -> None:
+    async def _write(self, tx: Transaction, changes: Sequence[Changes]) -> None:
         if changes:
             now_ms = await write_changes(tx.connection, changes, retention=self._retention)
-            await write_mail(tx.connection, changes, keys, retention=self._retention)
+            await write_mail(tx.connection, changes, retention=self._retention)
             tx.on_commit(lambda: self._run_ids.learn(now_ms))
             tx.on_commit(lambda: self._committed(changes))
 
