@@ -85,22 +85,33 @@ def _graph(nodes: Members) -> Graph:
 
 
 def _vertex(id_: str, node: Members) -> Vertex:
-    kind = next((name for name in node if name in _KINDS), "")
+    kind = _kind(node)
     inner = _members(_members(node.get(kind)).get("nodes"))
     return Vertex(id_, kind, tuple(_lines(id_, kind, node)), _graph(inner) if inner else None)
 
 
 def _lines(id_: str, kind: str, node: Members) -> Iterator[str]:
     yield id_
-    body = node.get(kind)
-    told = [body] if isinstance(body, str) and kind in _DETAILS else _picked(body, kind)
-    yield short(" ".join([kind, *told]))
+    yield short(_does(kind, node))
     join = node.get("join", "all")
     if join != "all":
         quorum = _members(join).get("quorum")
         yield short(f"join: {join if quorum is None else f'quorum {quorum}'}")
     if "when" in node:
         yield short(f"when: {node['when']}")
+    undo = _members(node.get("compensate"))
+    if undo:
+        yield short(f"undo: {_does(_kind(undo), undo)}")
+
+
+def _kind(node: Members) -> str:
+    return next((name for name in node if name in _KINDS), "")
+
+
+def _does(kind: str, node: Members) -> str:
+    body = node.get(kind)
+    told = [body] if isinstance(body, str) and kind in _DETAILS else _picked(body, kind)
+    return " ".join([kind, *told])
 
 
 def _picked(body: object, kind: str) -> list[str]:
