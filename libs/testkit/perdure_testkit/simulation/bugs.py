@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import count
 from uuid import UUID
 
 from perdure_machine.actions import Action, Enqueue, PutStep, SetTimer, StoreSignal, TakeSignal
@@ -174,6 +175,17 @@ class StartKeyForgotten(Bug):
         return None
 
 
+class ChildStartedTwice(Bug):
+    """A child is started under another key each time that its parent asks."""
+
+    def __init__(self) -> None:
+        self._numbers = count()
+
+    def child_key(self, key: str) -> str:
+        """Return a new key."""
+        return f"{key}/{next(self._numbers)}"
+
+
 BUGS: tuple[type[Bug], ...] = (
     LostJoin,
     DoubleLease,
@@ -187,6 +199,7 @@ BUGS: tuple[type[Bug], ...] = (
     StaleHolderSettles,
     CallRepeated,
     StartKeyForgotten,
+    ChildStartedTwice,
 )
 """Every planted bug."""
 

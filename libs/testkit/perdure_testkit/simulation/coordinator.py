@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
-from perdure_machine.events import Event
+from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import StartAnswer
-from perdure_machine.replies import Reply
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 
 from perdure_testkit.simulation.faults import Fault
 from perdure_testkit.simulation.laws import Laws
@@ -89,6 +89,25 @@ class Coordinator:
             clock.later(CALL_TIMEOUT, partial(answer, None))
             return
         clock.later(self._net(), partial(answer, started))
+
+    def start_child(
+        self,
+        asked: ChildWanted | ChildUnwanted,
+        answer: Callable[[ChildStarted | ChildRefused | ChildForgone | None], None],
+    ) -> None:
+        """Do what a parent asks about its child; `answer` gets None where no answer came."""
+        faults, clock = self.scene.faults, self.scene.clock
+        if faults.strikes(Fault.CRASH_BEFORE_WRITE):
+            clock.later(CALL_TIMEOUT, partial(answer, None))
+            return
+        outcome = self.scene.store.answer_parent(ORG, asked)
+        self.laws.check_children()
+        self.scene.say("coordinator", f"{asked.start_key}: {type(outcome).__name__}")
+        lost = faults.strikes(Fault.CRASH_AFTER_WRITE)
+        if lost:
+            clock.later(CALL_TIMEOUT, partial(answer, None))
+        else:
+            clock.later(self._net(), partial(answer, outcome))
 
     def keep(
         self,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from uuid import UUID
@@ -58,6 +59,16 @@ class Laws:
             raise Violation(f"p7: the start key {key} made a second run")
         self._check_ways_forward()
         return answer
+
+    def check_children(self) -> None:
+        """See that no try of a node has two children. Raises `Violation`."""
+        store = self.scene.store
+        parents = [run.parent for run in map(store.run, store.all_runs()) if run.parent]
+        for (run_id, number), children in Counter((p.run_id, p.step) for p in parents).items():
+            step = next(step for step in store.steps(run_id) if step.step == number)
+            if children > step.failures + 1:
+                raise Violation(f"a try of {step_name(step)} has two children")
+        self._check_ways_forward()
 
     def submit(self, org: str, run_id: UUID, events: Sequence[Event]) -> list[Reply]:
         """Apply a batch of one run; what the store refuses as a whole goes one by one."""

@@ -5,11 +5,24 @@ from __future__ import annotations
 from functools import partial
 from uuid import UUID
 
-from perdure_machine.events import DeliverSignals, Event, ExpireLease, ExpireRun, FireTimer
+from perdure_machine.events import (
+    ChildForgone,
+    ChildRefused,
+    ChildStarted,
+    DeliverSignals,
+    Event,
+    ExpireLease,
+    ExpireRun,
+    FireTimer,
+    TellOfChild,
+)
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 
 from perdure_testkit.simulation.coordinator import CALL_TIMEOUT, Coordinator, ignore
 from perdure_testkit.simulation.faults import Fault
 from perdure_testkit.simulation.scene import Scene
+
+ChildOutcome = ChildStarted | ChildRefused | ChildForgone
 
 TIMER_ROUND = 0.5
 SWEEP_ROUND = 2.0
@@ -47,7 +60,17 @@ class TimerService:
     def _send(self, run_id: UUID, timer_id: int) -> None:
         times = 2 if self.scene.faults.strikes(Fault.REPEAT_TIMER) else 1
         for _ in range(times):
-            self.coordinator.send("timer", run_id, FireTimer(timer_id), ignore)
+            answered = partial(self._answered, run_id, timer_id)
+            self.coordinator.send("timer", run_id, FireTimer(timer_id), answered)
+
+    def _answered(self, run_id: UUID, timer_id: int, reply: Reply | None) -> None:
+        """Do what the delivery asks for; what gets no answer is found due again."""
+        if isinstance(reply, ChildWanted | ChildUnwanted):
+            self.coordinator.start_child(reply, partial(self._tell, run_id, timer_id))
+
+    def _tell(self, run_id: UUID, timer_id: int, outcome: ChildOutcome | None) -> None:
+        if outcome is not None:
+            self.coordinator.send("timer", run_id, TellOfChild(timer_id, outcome), ignore)
 
 
 class Sweeper:

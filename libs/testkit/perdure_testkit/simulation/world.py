@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,6 +18,7 @@ from perdure_testkit.simulation.clock import Clock
 from perdure_testkit.simulation.coordinator import Coordinator, StartCall
 from perdure_testkit.simulation.endings import check_endings
 from perdure_testkit.simulation.faults import Faults, Injected
+from perdure_testkit.simulation.language.definitions import random_child
 from perdure_testkit.simulation.laws import Laws
 from perdure_testkit.simulation.provider import Provider
 from perdure_testkit.simulation.queue import Queue
@@ -82,6 +84,8 @@ class _World:
         """Let everything happen until nothing can any more. Raises `Violation`."""
         clock = self.scene.clock
         self.scene.store.publish(ORG, self.case.text)
+        if '"run"' in self.case.text.decode():
+            self.scene.store.publish(ORG, json.dumps(random_child(self.case.seed)).encode())
         random = self.scene.stream("clients")
         for client in self.clients:
             clock.later(random.uniform(0.0, 3.0), client.begin)
@@ -118,9 +122,10 @@ class _World:
         return not store.timers() and all(
             store.run(run_id).status is not RunStatus.RUNNING
             and all(step.status in ENDED for step in store.steps(run_id))
-            for run_id in self.runs()
+            for run_id in store.all_runs()
         )
 
     def _unfinished(self) -> str:
-        steps = [step for run_id in self.runs() for step in self.scene.store.steps(run_id)]
+        store = self.scene.store
+        steps = [step for run_id in store.all_runs() for step in store.steps(run_id)]
         return ", ".join(f"{s.node} is {s.status}" for s in steps if s.status not in ENDED)

@@ -14,7 +14,7 @@ from random import Random
 
 from perdure_testkit.simulation.chance import stream
 from perdure_testkit.simulation.language.decorations import DECORATIONS, add_join
-from perdure_testkit.simulation.language.kinds import KINDS
+from perdure_testkit.simulation.language.kinds import CHILD, DEPTH_OF_CHILD, KINDS
 from perdure_testkit.simulation.language.place import Document, Node, Nodes, Place, value_of
 
 MAX_NODES = 12
@@ -38,6 +38,13 @@ def random_document(seed: int) -> Document:
     if random.random() < 0.3:
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in nodes}
     return document
+
+
+def random_child(seed: int) -> Document:
+    """Return the document of the children of a seed's runs."""
+    random = stream(seed, "child")
+    nodes = _Maker(random).graph(random.randint(1, MAX_INSIDE), (), DEPTH_OF_CHILD)
+    return {"name": CHILD, "input": INPUT, "nodes": nodes}
 
 
 @dataclass(slots=True)
@@ -70,7 +77,7 @@ class _Maker:
 
         def inside(more: Sequence[str]) -> Nodes | None:
             size = min(random.randint(1, MAX_INSIDE), MAX_NODES - self.made)
-            if size < 1 or depth == MAX_DEPTH:
+            if size < 1 or depth >= MAX_DEPTH:
                 return None
             outer = [one for one in seen if one.startswith("coalesce")]
             return self.graph(size, [*outer, *more], depth + 1)

@@ -40,6 +40,18 @@ def _signal(place: Place) -> Node:
     return {"signal": body}
 
 
+def _run(place: Place) -> Node:
+    """Return a node that starts a child; its workflow is made by the same seed."""
+    if place.depth == DEPTH_OF_CHILD:
+        return _transform(place)
+    body: Node = {"workflow": CHILD, "input": {"n": f"${{{place.number()}}}"}}
+    if place.random.random() < 0.3:
+        body["wait"] = False
+    if place.random.random() < 0.5:
+        body["on_parent_end"] = place.random.choice(["cancel", "abandon", "wait"])
+    return {"run": body}
+
+
 def _transform(place: Place) -> Node:
     return {"transform": {"n": f"${{{place.number()} + 1}}"}}
 
@@ -63,6 +75,12 @@ def _finish(place: Place) -> Node:
     return {"finish": {"output": f"${{{place.number()}}}"} if place.random.random() < 0.7 else {}}
 
 
+CHILD = "child"
+"""The name of the workflow that children run."""
+
+DEPTH_OF_CHILD = 9
+"""Where the nodes of a child's definition stand: deeper than any other, so it has no children."""
+
 KINDS: list[tuple[Callable[[Place], Node], int]] = [
     (_task, 20),
     (_http, 16),
@@ -72,6 +90,7 @@ KINDS: list[tuple[Callable[[Place], Node], int]] = [
     (_switch, 8),
     (_fail, 2),
     (_finish, 1),
+    (_run, 3),
     (for_each, 4),
     (repeat, 4),
     (group, 4),
