@@ -118,6 +118,10 @@ class Parked:
     was: StepStatus
 
 
+AT_END = 0
+"""Stands for the run where a step is named that another one compensates: no step has it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StepState:
     """A step's row. `input` and `output` are None where there is none or it was not loaded.
@@ -125,7 +129,8 @@ class StepState:
     `taken` are the nodes that its edges lead to, None for all; `ended_rank` counts the nodes that
     ended up to this one; `stopping`: it was running when its run stopped. `undecided`: a retry has
     its node decided again, and what stands here is of before. `compensable`: its compensation runs
-    if the run ends so that it does; `compensates` is the step that this one compensates.
+    if the run ends so that it does; `compensates` is the step that this one compensates, `AT_END`
+    for one that the definition has done when the run ends.
 
     `lease_left` is what was left of the lease at the load, in seconds: for answers only, no
     decision reads it, because a renewal changes it without the run's lock (R1).

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.activate import dispatch, expressions_of, work_input
+from perdure_machine.decide.at_end import run_at_end
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import is_unresolved
 from perdure_machine.decide.ending import end_compensated
@@ -45,7 +46,7 @@ def compensate_next(draft: Draft) -> None:
             return
     if len(found) > MAX_LOOKED_AT:
         draft.actions.append(SetTimer(TimerKind.COMPENSATE, None, 0.0, draft.run.generation))
-    else:
+    elif not run_at_end(draft):
         end_compensated(draft)
 
 

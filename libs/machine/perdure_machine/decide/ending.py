@@ -40,7 +40,9 @@ def complete_run(draft: Draft) -> None:
     except ExpressionFailed as failure:
         fail_run(draft, expression_error(failure, ""))
         return
-    _end_run(draft, replace(draft.run, status=RunStatus.COMPLETED, output=output))
+    completed = replace(draft.run, status=RunStatus.COMPLETED, output=output)
+    if not _has_more_to_do(draft, completed, compensate=False):
+        _end_run(draft, completed)
     draft.record("run_completed")
 
 
@@ -57,13 +59,13 @@ def finish_run(draft: Draft, node: str, output: bytes, *, compensate: bool) -> N
         return
     draft.record("run_finished", node=node)
     ended = replace(draft.run, status=RunStatus.COMPLETED, output=output)
-    if not (compensate and _compensates_first(draft, ended)):
+    if not _has_more_to_do(draft, ended, compensate=compensate):
         _close(draft, ended)
 
 
 def fail_run(draft: Draft, error: NodeError) -> None:
     """Close a run because a node of it failed and nothing caught it."""
-    if _compensates_first(draft, replace(draft.run, status=RunStatus.FAILED, error=error)):
+    if _has_more_to_do(draft, replace(draft.run, status=RunStatus.FAILED, error=error)):
         return
     put_dead_letter(draft, error)
     _close(draft, replace(draft.run, status=RunStatus.FAILED, error=error))
@@ -78,7 +80,8 @@ def cancel_run(draft: Draft, event: CancelRun) -> Reply:
         return Closed(draft.run.ending or draft.run.status)
     draft.record("run_cancelled", reason=event.reason)
     cancelled = replace(draft.run, status=RunStatus.CANCELLED, error=None)
-    if not (draft.definition.compensate_on_cancel and _compensates_first(draft, cancelled)):
+    compensate = draft.definition.compensate_on_cancel
+    if not _has_more_to_do(draft, cancelled, compensate=compensate):
         _close(draft, cancelled)
     return Cancelled(changed=True)
 
@@ -106,7 +109,7 @@ def expire_run(draft: Draft) -> Reply:
     error = NodeError(ErrorClass.PERMANENT, code, message)
     draft.record("run_timed_out", limit=passed)
     timed_out = replace(draft.run, status=RunStatus.TIMED_OUT, error=error)
-    if not _compensates_first(draft, timed_out):
+    if not _has_more_to_do(draft, timed_out):
         _close(draft, timed_out)
     return Applied()
 
@@ -131,14 +134,18 @@ def end_steps(draft: Draft) -> None:
         _end_steps_later(draft)
 
 
-def _compensates_first(draft: Draft, ended: RunState) -> bool:
-    """Have what completed compensated before the run ends so, if anything can be.
+def _has_more_to_do(draft: Draft, ended: RunState, *, compensate: bool = True) -> bool:
+    """Have what completed compensated, and what is for the end done, before the run ends so.
 
-    Its unfinished steps end first: the run is open until all is done.
+    Returns whether there may be any of it. Unfinished steps end first: the run is open until all
+    is done.
     """
-    if not draft.definition.compensates or draft.run.pending:
+    definition = draft.definition
+    compensate = compensate and definition.compensates
+    if draft.run.pending or not (compensate or definition.nodes_at_end(ended.status)):
         return False
-    ending = replace(ended, status=RunStatus.RUNNING, ending=ended.status, undo_below=MAX_RANK)
+    below = MAX_RANK if compensate else 0
+    ending = replace(ended, status=RunStatus.RUNNING, ending=ended.status, undo_below=below)
     draft.run = replace(ending, generation=draft.run.generation + 1)
     draft.record("run_ending", status=ended.status)
     if draft.run.next_step - 1 > draft.run.ended_steps:

@@ -12,7 +12,7 @@ from perdure_machine.decide.later import go_on_later
 from perdure_machine.definition.model import Node, OnError
 from perdure_machine.places import TOP, At, at_top
 from perdure_machine.transitions import TABLE, Move, moved
-from perdure_machine.view import NodeError, StepState
+from perdure_machine.view import AT_END, NodeError, StepState
 
 
 def end_failed(
@@ -54,6 +54,8 @@ def _tell(draft: Draft, step: StepState, verdict: Verdict) -> None:
 
 def _give_up(draft: Draft, step: StepState, error: NodeError) -> None:
     """Let the scope, or the run, end failed: at once if nothing in it can run any more."""
+    if step.compensates == AT_END:
+        return
     if step.compensates is not None:
         left = draft.run.uncompensated + 1
         draft.run = replace(draft.run, uncompensated=left)

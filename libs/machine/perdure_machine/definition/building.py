@@ -72,7 +72,7 @@ def build_graph(
             undo_attempted=_undoes_attempts(graph.source.nodes[id_]),
         )
     for id_, draft in graph.undos.items():
-        nodes[undo_of(id_)] = _undo(graph.source.container, id_, draft)
+        nodes[undo_of(id_)] = node_in_no_graph(undo_of(id_), graph.source.container, draft)
     return Graph(
         nodes=tuple(drafts),
         roots=tuple(id_ for id_, draft in drafts.items() if not draft.needs),
@@ -91,9 +91,10 @@ def _undoes_attempts(node: Json) -> bool:
     return mapping(mapping(node).get("compensate")).get("when") == "attempted"
 
 
-def _undo(container: str, id_: str, draft: Draft) -> Node:
+def node_in_no_graph(id_: str, container: str, draft: Draft) -> Node:
+    """Return a node that no edge leads to: it runs while a run ends, in scopes of `container`."""
     return Node(
-        id=undo_of(id_),
+        id=id_,
         container=container,
         kind=draft.kind,
         needs=(),
@@ -101,7 +102,7 @@ def _undo(container: str, id_: str, draft: Draft) -> Node:
         rescuers=frozenset(),
         survivors=False,
         join=draft.join,
-        when=None,
+        when=draft.when,
         result=None,
         retry=draft.retry,
         timeout=draft.timeout,

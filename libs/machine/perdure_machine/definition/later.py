@@ -8,7 +8,7 @@ from perdure_machine.definition.problems import Problems
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
-DOCUMENT = frozenset({"at_end", "trigger"})
+DOCUMENT = frozenset({"trigger"})
 LIMITS = frozenset({"cost"})
 KINDS = frozenset(
     {

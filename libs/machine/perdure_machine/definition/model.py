@@ -431,6 +431,14 @@ class Problem:
 
 
 @dataclass(frozen=True, slots=True)
+class AtEnd:
+    """Nodes, in no graph, that run once when a run ends as `on` says: a status, or `any`."""
+
+    on: str
+    then: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Definition:
     """One version of a workflow, checked.
 
@@ -448,12 +456,18 @@ class Definition:
     exclusive: Exclusive | None
     on_error: OnError
     compensate_on_cancel: bool = False
+    at_end: tuple[AtEnd, ...] = ()
     warnings: tuple[Problem, ...] = field(default=())
 
     @property
     def compensates(self) -> bool:
         """Whether any node of it has a compensation."""
         return any(node.undo is not None for node in self.nodes.values())
+
+    def nodes_at_end(self, status: str) -> tuple[str, ...]:
+        """Return the nodes that run when a run ends with this status, each once."""
+        entries = (one for one in self.at_end if one.on in (status, "any"))
+        return tuple(dict.fromkeys(id_ for one in entries for id_ in one.then))
 
     @property
     def top(self) -> Graph:

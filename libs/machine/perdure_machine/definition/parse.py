@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypedDict
 
 from perdure_machine.definition import terms
-from perdure_machine.definition.building import GraphDraft, build_graph, leaf_output
-from perdure_machine.definition.compiling import duration_at, template_at
+from perdure_machine.definition.at_end import at_end, drafts_at_end, named
+from perdure_machine.definition.building import (
+    GraphDraft,
+    build_graph,
+    leaf_output,
+    node_in_no_graph,
+)
+from perdure_machine.definition.compiling import duration_at, mapping, template_at
 from perdure_machine.definition.document import read_document
 from perdure_machine.definition.draft import Draft, Drafter
 from perdure_machine.definition.edges import check_picks, edges
@@ -67,10 +73,14 @@ def _definition(
     members: Mapping[str, Json], nodes: Json, problems: Problems, known_lanes: frozenset[str]
 ) -> Definition:
     """Compile what fits, note what is wrong in the rest, and build once nothing is."""
-    sources = sources_of(members.get("nodes"), nodes, problems)
+    ends = at_end(members)
+    last = named(ends)
+    last_drafts = drafts_at_end(members, mapping(members.get("nodes")), problems, known_lanes)
+    sources = sources_of(_without(members.get("nodes"), last), _without(nodes, last), problems)
     containers = {id_: source.container for source in sources for id_ in source.nodes}
     reading = Reading(containers, problems)
     graphs = [_graph_draft(source, reading, problems, known_lanes) for source in sources]
+    reading.check_at_end(sources[0], last_drafts)
     _check_published(graphs, problems)
     output = None
     if "output" in members:
@@ -84,7 +94,8 @@ def _definition(
     schema = members.get("input")
     return Definition(
         name=str(members["name"]),
-        **_built(graphs, output),
+        **_built(graphs, output, last_drafts),
+        at_end=ends,
         input_schema=None if schema is None else json.dumps(schema).encode(),
         limits=limits,
         deadline=deadline,
@@ -93,6 +104,10 @@ def _definition(
         compensate_on_cancel=members.get("compensate_on_cancel") is True,
         warnings=tuple(problems.warnings),
     )
+
+
+def _without(nodes: Json, left_out: Collection[str]) -> Json:
+    return {id_: node for id_, node in mapping(nodes).items() if id_ not in left_out}
 
 
 def _graph_draft(
@@ -142,11 +157,16 @@ def _limits(limits: Json, problems: Problems) -> Limits:
     return Limits(steps if isinstance(steps, int) else DEFAULT_MAX_STEPS, seconds)
 
 
-def _built(graphs: Sequence[GraphDraft], output: Template | None) -> _Built:
-    """Build every graph; what each reads at its end stands on the node that holds it."""
+def _built(
+    graphs: Sequence[GraphDraft], output: Template | None, at_the_end: Mapping[str, Draft]
+) -> _Built:
+    """Build every graph; what each reads at its end stands on the node that holds it.
+
+    Nodes that run `at_the_end` are in none.
+    """
     holders = {id_: draft for graph in graphs for id_, draft in graph.drafts.items()}
     run_reads = (output or leaf_output(graphs[0])).reads
-    nodes: dict[str, Node] = {}
+    nodes = {id_: node_in_no_graph(id_, "", draft) for id_, draft in at_the_end.items()}
     built: dict[str, Graph] = {}
     for graph in graphs:
         holder = holders.get(graph.source.container)

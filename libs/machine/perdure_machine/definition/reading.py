@@ -94,6 +94,13 @@ class Reading:
                 allowed = source.roots | {ERROR, THIS}
                 check_roots([(path, read)], allowed, self._problems)
 
+    def check_at_end(self, source: Source, drafts: Mapping[str, Draft]) -> None:
+        """Note what nodes that run at the end of a run cannot read; the others have ended then."""
+        for id_, draft in drafts.items():
+            for path, read in draft.reads:
+                self._check(path, read, set(source.nodes), {}, id_)
+                check_roots([(path, read)], frozenset({ERROR}), self._problems)
+
     def check_output(self, reads: Iterable[ReadAt], nodes: Collection[str]) -> None:
         """Note what the output of the whole cannot read, which is evaluated when `nodes` ended."""
         for path, read in reads:

@@ -22,7 +22,7 @@ line takes `module:hello` where it takes a file.
 """
 
 from perdure.workflow.blocks import Backoff, Carry, Failures, ForEach, Group, Repeat, Source
-from perdure.workflow.document import Exclusive, Limits, Workflow
+from perdure.workflow.document import AtEnd, Exclusive, Limits, Workflow
 from perdure.workflow.expressions import (
     CARRY,
     CURSOR,
@@ -79,6 +79,7 @@ __all__ = [
     "SIGNAL",
     "THIS",
     "UNSET",
+    "AtEnd",
     "Backoff",
     "CancelRun",
     "Carry",

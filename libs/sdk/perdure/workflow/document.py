@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -35,6 +35,14 @@ class Exclusive(Part):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class AtEnd(Part):
+    """Has nodes run when a run ends so."""
+
+    on: Literal["completed", "failed", "cancelled", "timed_out", "any"]
+    then: Sequence[Node]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Workflow(Part):
     """A definition. `input` is the JSON Schema of the run's input.
 
@@ -50,6 +58,7 @@ class Workflow(Part):
     exclusive: Exclusive | Unset = UNSET
     on_error: OnError | Unset = UNSET
     compensate_on_cancel: bool | Unset = UNSET
+    at_end: Sequence[AtEnd] | Unset = UNSET
 
     def to_json(self) -> str:
         """Return the document as JSON. Raises ValueError for NaN and infinities."""
