@@ -185,3 +185,21 @@ def test_a_settled_node_may_need_a_switch_that_does_not_name_it() -> None:
 
 def test_the_output_of_the_run_reads_neither_error_nor_join() -> None:
     assert list(problems("  a: {wait: 1s}", "output: '${error.code}'")) == ["output"]
+
+
+@pytest.mark.parametrize(
+    ("end", "extra", "reason"),
+    [
+        ("[{on: any, then: [x]}]", "", "there is no node 'x'"),
+        ("[{on: any, then: [b]}]", "  b: {wait: 1s}\n", "only a `task` or an `http` runs"),
+        (
+            "[{on: any, then: [b]}]",
+            "  b: {task: {handler: h}, needs: [a]}\n",
+            "stands for itself",
+        ),
+    ],
+)
+def test_what_cannot_run_at_the_end_is_refused(end: str, extra: str, reason: str) -> None:
+    document = f"name: w\nat_end: {end}\nnodes:\n  a: {{task: {{handler: h}}}}\n{extra}"
+    with pytest.raises(DefinitionInvalid, match=reason):
+        parse(document.encode(), known_lanes=LANES)

@@ -197,7 +197,6 @@ def test_the_refusal_carries_its_reason_and_a_violation_for_each_problem() -> No
 @pytest.mark.parametrize(
     ("document", "path", "name"),
     [
-        ("at_end: []", "at_end", "at_end"),
         ("trigger: {event: x}", "trigger", "trigger"),
         ("limits: {cost: 2.5}", "limits.cost", "cost"),
     ],

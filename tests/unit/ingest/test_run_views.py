@@ -123,8 +123,8 @@ def test_a_line_of_history_speaks_and_keeps_its_details() -> None:
 
 
 def test_a_kind_of_a_newer_release_is_shown_by_its_name() -> None:
-    row = HistoryRow(1, NOW, "run_migrated", None, None, None, None, None)
-    assert history_event(row).text == "run migrated"
+    row = HistoryRow(1, NOW, "run_teleported", None, None, None, None, None)
+    assert history_event(row).text == "run teleported"
 
 
 @pytest.mark.parametrize(

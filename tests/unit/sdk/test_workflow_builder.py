@@ -30,15 +30,17 @@ construct(
     output: {n: "${input.n}", all: ["${nodes.a.output}", null, 1.5, true, "text"]}
     limits: {steps: 50, age: 30d}
     on_error: finish_others
-    nodes: {a: {task: {handler: echo}}}
+    at_end: [{on: any, then: [b]}]
+    nodes: {a: {task: {handler: echo}}, b: {task: {handler: echo}}}
     """,
     wf.Workflow(
         "all",
-        {A: ECHO},
+        {A: ECHO, B: ECHO},
         input={"type": "object", "properties": {"n": {"type": "integer", "default": 3}}},
         output={"n": wf.INPUT["n"], "all": [A.output, None, 1.5, True, "text"]},
         limits=wf.Limits(steps=50, age="30d"),
         on_error="finish_others",
+        at_end=[wf.AtEnd("any", [B])],
     ),
 )
 construct(
