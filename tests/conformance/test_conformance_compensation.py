@@ -55,6 +55,15 @@ async def test_what_completed_is_compensated_in_reverse_order_one_after_the_othe
     assert (await driver.kinds(run))[-1] == "run_ended"
 
 
+async def test_a_run_that_fails_as_it_starts_compensates_what_it_did(driver: Driver) -> None:
+    unit = {"group": {"nodes": {"x": {"transform": 1}}}, "compensate": UNDO}
+    await driver.publish({"a": unit, "f": {"needs": ["a"], "fail": {"code": "NO"}}})
+    run = await driver.start()
+    await driver.settle()
+    await driver.succeed(await driver.acquire(run, "a.compensate"))
+    assert (await driver.engine.run(run)).status is RunStatus.FAILED
+
+
 async def test_a_compensation_that_fails_for_good_is_counted_and_the_others_go_on(
     driver: Driver,
 ) -> None:

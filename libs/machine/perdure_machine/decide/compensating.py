@@ -56,6 +56,8 @@ def _next_ones(draft: Draft) -> list[StepState]:
     Raises `ViewTooNarrow`.
     """
     below, loaded = draft.run.undo_below, draft.view.compensable
+    if below == 0 or draft.view.run.next_step == 1:  # none is left, or nothing is stored yet
+        loaded = ()
     if loaded is None:
         raise ViewTooNarrow(Wanted(compensable=frozenset({below})))
     known = {*loaded, *draft.changed}
