@@ -36,7 +36,7 @@ async def test_r4_p3_a_lost_step_is_queued_again_with_a_row_of_its_own(
 
     done = await sweeps.expiry.run_once()
 
-    assert done.counts == {"expired_leases": 1, "old_runs": 0}
+    assert done.counts == {"expired_leases": 1, "old_runs": 0, "stalled_runs": 0}
     assert await sweeps.statuses(run) == ["queued"]
     assert await sweeps.queued_again(run)
     step = await sweeps.step(run)
