@@ -4,12 +4,13 @@ from uuid import UUID
 
 import pytest
 import pytest_asyncio
-from perdure_machine.events import ChildStarted, FireTimer, RetryRun, TellOfChild
+from perdure_machine.events import RetryRun, TellOfChild
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import ChildUnwanted, ChildWanted
+from perdure_machine.replies import ChildUnwanted
 from perdure_machine.states import ChildStatus, RunStatus, StepStatus, TimerKind
+from perdure_testkit.engines.calling import asked
 from perdure_testkit.engines.driver import Driver
-from perdure_testkit.engines.port import Engine, Timer
+from perdure_testkit.engines.port import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -37,12 +38,6 @@ async def child_of(parent: Driver, run: UUID) -> UUID:
     (child,) = await parent.engine.children(run)
     assert child.run_id is not None
     return child.run_id
-
-
-async def start_timer(parent: Driver) -> Timer:
-    """Return the one timer that asks for the start of a child."""
-    (timer,) = [t for t in await parent.engine.timers() if t.kind is TimerKind.START_CHILD]
-    return timer
 
 
 async def test_a_retry_starts_another_child_with_the_same_input(
@@ -120,16 +115,13 @@ async def test_a_start_that_took_longer_than_the_try_leads_to_a_cancelled_child(
     driver: Driver, child: Driver
 ) -> None:
     run = await start(driver, child, timeout="30s", retry={"max": 1, "base": "10s"})
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
-    started = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(started, ChildStarted)
+    asking = await asked(driver, run)
+    started = await asking.begun()
     await driver.engine.advance(30)
     (late,) = [t for t in await driver.engine.timers() if t.kind is TimerKind.TIMEOUT]
     await driver.engine.fire(late)
-    assert isinstance(await driver.submit(run, FireTimer(timer.timer_id)), ChildUnwanted)
-    await driver.submit(run, TellOfChild(timer.timer_id, started))
+    assert isinstance(await asking.ask_again(), ChildUnwanted)
+    await driver.submit(run, TellOfChild(asking.timer.timer_id, started))
     await driver.engine.advance(10)
     second = await child_of(driver, run)
     assert second != started.run_id
@@ -143,11 +135,8 @@ async def test_a_start_that_is_told_after_its_childs_failure_takes_nothing_from_
 ) -> None:
     """The end overtook the word of the start; the old word is about a key of its own."""
     run = await start(driver, child, retry={"max": 1, "base": "10s", "on": ["GONE"]})
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
-    first = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(first, ChildStarted)
+    asking = await asked(driver, run)
+    first = await asking.begun()
     await child.fail(await child.acquire(first.run_id, "work"), ErrorClass.PERMANENT, "GONE")
     (end,) = [t for t in await driver.engine.timers() if t.kind is TimerKind.CHILD_ENDED]
     await driver.engine.fire(end)

@@ -10,8 +10,9 @@ from perdure_machine.replies import Applied, ChildUnwanted, ChildWanted, Stale
 from perdure_machine.start_keys import CHILD_PREFIX
 from perdure_machine.states import ChildStatus, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import NodeError
+from perdure_testkit.engines.calling import asked, start_timer
 from perdure_testkit.engines.driver import Driver
-from perdure_testkit.engines.port import Engine, Timer
+from perdure_testkit.engines.port import Engine
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -42,12 +43,6 @@ async def child_of(parent: Driver, run: UUID) -> UUID:
     (child,) = await parent.engine.children(run)
     assert child.run_id is not None
     return child.run_id
-
-
-async def start_timer(parent: Driver) -> Timer:
-    """Return the one timer that asks for the start of a child."""
-    (timer,) = [t for t in await parent.engine.timers() if t.kind is TimerKind.START_CHILD]
-    return timer
 
 
 async def error_of(parent: Driver, run: UUID, node: str = "call") -> NodeError:
@@ -237,11 +232,8 @@ async def test_a_child_that_ended_before_its_parent_knew_of_it_ends_the_node_f12
     """Whoever started it died before telling; the stored failure is told, and as a failure."""
     await publish(driver, child)
     run = await driver.start()
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
-    started = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(started, ChildStarted)
+    asking = await asked(driver, run)
+    started = await asking.begun()
     await child.fail(await child.acquire(started.run_id, "work"), ErrorClass.PERMANENT, "GONE")
     (end,) = [t for t in await driver.engine.timers() if t.kind is TimerKind.CHILD_ENDED]
     await driver.engine.fire(end)
@@ -258,10 +250,8 @@ async def test_without_wait_a_child_that_ended_first_still_completes_the_node(
 ) -> None:
     await publish(driver, child, wait=False, on_parent_end="cancel")
     run = await driver.start()
-    wanted = await driver.submit(run, FireTimer((await start_timer(driver)).timer_id))
-    assert isinstance(wanted, ChildWanted)
-    started = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(started, ChildStarted)
+    asking = await asked(driver, run)
+    started = await asking.begun()
     await child.fail(await child.acquire(started.run_id, "work"), ErrorClass.PERMANENT)
     await driver.settle()
     output = json.loads((await driver.step(run, "call")).output or b"")
@@ -274,13 +264,11 @@ async def test_a_parent_cancelled_before_its_child_is_started_never_starts_it(
 ) -> None:
     await publish(driver, child)
     run = await driver.start()
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
+    asking = await asked(driver, run)
     await driver.submit(run, CancelRun())
     await driver.settle()
     # Somebody who was slow to start it finds the key taken.
-    late = await driver.engine.answer(driver.org, wanted)
+    late = await driver.engine.answer(driver.org, asking.wanted)
     assert not isinstance(late, ChildStarted)
     (forgone,) = await driver.engine.children(run)
     assert (forgone.run_id, forgone.status) == (None, ChildStatus.LEFT)
@@ -292,13 +280,10 @@ async def test_a_parent_cancelled_while_its_child_starts_has_it_cancelled_f062(
 ) -> None:
     await publish(driver, child)
     run = await driver.start()
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
+    asking = await asked(driver, run)
     await driver.submit(run, CancelRun())
-    started = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(started, ChildStarted)
-    await driver.submit(run, TellOfChild(timer.timer_id, started))
+    started = await asking.begun()
+    await driver.submit(run, TellOfChild(asking.timer.timer_id, started))
     await driver.settle()
     assert (await driver.engine.run(started.run_id)).status is RunStatus.CANCELLED
 
@@ -308,13 +293,10 @@ async def test_a_child_started_by_somebody_who_died_is_found_and_cancelled(
 ) -> None:
     await publish(driver, child)
     run = await driver.start()
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
-    started = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(started, ChildStarted)
+    asking = await asked(driver, run)
+    started = await asking.begun()
     await driver.submit(run, CancelRun())
-    assert isinstance(await driver.submit(run, FireTimer(timer.timer_id)), ChildUnwanted)
+    assert isinstance(await asking.ask_again(), ChildUnwanted)
     await driver.settle()
     assert (await driver.engine.run(started.run_id)).status is RunStatus.CANCELLED
     assert await driver.engine.timers() == []
@@ -343,13 +325,10 @@ async def test_the_word_of_a_childs_end_outlives_the_step_that_it_is_for(
     """The node completes with the word of the start; the run's end still waits for the other."""
     await publish(driver, child, wait=False, on_parent_end="wait")
     run = await driver.start()
-    timer = await start_timer(driver)
-    wanted = await driver.submit(run, FireTimer(timer.timer_id))
-    assert isinstance(wanted, ChildWanted)
-    started = await driver.engine.answer(driver.org, wanted)
-    assert isinstance(started, ChildStarted)
+    asking = await asked(driver, run)
+    started = await asking.begun()
     await child.submit(started.run_id, CancelRun())
-    await driver.submit(run, TellOfChild(timer.timer_id, started))
+    await driver.submit(run, TellOfChild(asking.timer.timer_id, started))
     assert (await driver.step(run, "call")).status is StepStatus.COMPLETED
     assert (await driver.engine.run(run)).status is RunStatus.RUNNING
     await driver.settle()

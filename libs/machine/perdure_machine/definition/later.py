@@ -25,14 +25,8 @@ NODE = KINDS | {
 TASK = frozenset({"connection"})
 HTTP = frozenset({"connection"})
 WAIT = frozenset({"until", "calendar", "zone"})
-FINISH = frozenset[str]()
 EFFECTS = frozenset({"reconcile"})
-BLOCKS = {
-    "for_each": frozenset[str](),
-    "repeat": frozenset[str](),
-    "group": frozenset[str](),
-}
-IN_BLOCKS = frozenset[str]().union(*BLOCKS.values())
+BLOCKS = ("for_each", "repeat", "group")
 
 
 def without_later(document: dict[str, Json], problems: Problems) -> dict[str, Json]:
@@ -56,26 +50,27 @@ def _node(node: Json, path: Path, problems: Problems) -> Json:
     if not isinstance(node, dict):
         return node
     kept = _without(node, NODE, path, problems)
-    for kind, later in (("task", TASK), ("http", HTTP), ("wait", WAIT), ("finish", FINISH)):
+    for kind, later in (("task", TASK), ("http", HTTP), ("wait", WAIT)):
         body = kept.get(kind)
         if isinstance(body, dict):
             kept[kind] = _without(body, later, (*path, kind), problems)
-    for kind, later in BLOCKS.items():
+    for kind in BLOCKS:
         body = kept.get(kind)
         if isinstance(body, dict):
-            kept[kind] = _block(
-                _without(body, later, (*path, kind), problems), path, kind, problems
-            )
+            kept[kind] = _block(body, (*path, kind), problems)
     _effect(kept, path, problems)
     return kept
 
 
-def _block(body: dict[str, Json], path: Path, kind: str, problems: Problems) -> Json:
+def _block(body: Mapping[str, Json], path: Path, problems: Problems) -> dict[str, Json]:
     nodes = body.get("nodes")
-    if isinstance(nodes, dict):
-        inside = (*path, kind, "nodes")
-        body["nodes"] = {id_: _node(node, (*inside, id_), problems) for id_, node in nodes.items()}
-    return body
+    if not isinstance(nodes, dict):
+        return dict(body)
+    inside = (*path, "nodes")
+    return {
+        **body,
+        "nodes": {id_: _node(node, (*inside, id_), problems) for id_, node in nodes.items()},
+    }
 
 
 def _effect(node: dict[str, Json], path: Path, problems: Problems) -> None:

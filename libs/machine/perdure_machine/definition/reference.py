@@ -180,7 +180,7 @@ def _later() -> Iterator[str]:
 
 
 def _on_nodes() -> frozenset[str]:
-    return (later.NODE | later.TASK | later.WAIT | later.FINISH | later.IN_BLOCKS) - later.KINDS
+    return (later.NODE | later.TASK | later.WAIT) - later.KINDS
 
 
 def _fenced(value: Any) -> str:
