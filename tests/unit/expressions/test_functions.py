@@ -48,6 +48,20 @@ def value(source: str, **given: Any) -> Any:
         ("[1].group('k')", ExpressionCode.TYPE),
         ("[{'k': 1}].group('k')", ExpressionCode.TYPE),
         ("url.decode('%ff')", ExpressionCode.TEXT_NOT_SUPPORTED),
+        ("get(input.o, 'b')", ExpressionCode.ABSENT),
+        ("get(input.o, 'a.b')", ExpressionCode.ABSENT),
+        ("get(input.o, '[0]')", ExpressionCode.ABSENT),
+        ("get([1], '[1]')", ExpressionCode.ABSENT),
+        ("get([1], '0')", ExpressionCode.ABSENT),
+        ("get('text', '[0]')", ExpressionCode.ABSENT),
+        ("get(null, 'a')", ExpressionCode.ABSENT),
+        ("get(input.o, '.a')", ExpressionCode.TYPE),
+        ("get(input.o, 'a.')", ExpressionCode.TYPE),
+        ("get(input.o, 'a..b')", ExpressionCode.TYPE),
+        ("get(input.o, '[-1]')", ExpressionCode.TYPE),
+        ("get(input.o, '[0]a', 1)", ExpressionCode.TYPE),
+        ("get(input.o, '[0', 1)", ExpressionCode.TYPE),
+        ("get(input.o, input.deep.replace('[', '[0]'), 1)", ExpressionCode.TYPE),
     ],
 )
 def test_what_a_function_cannot_take_has_a_name(source: str, code: ExpressionCode | None) -> None:
@@ -66,11 +80,44 @@ def test_what_a_function_cannot_take_has_a_name(source: str, code: ExpressionCod
         "json.parse(input.text).rows.map(k, k)",
         "merge(input.a, input.b).filter(k, true)",
         "input.rows.group('k').map(k, k)",
+        "get(input, 'rows').map(k, k)",
+        "get(input, 'rows', [1]).filter(k, true)",
     ],
 )
 def test_a_loop_over_what_may_be_an_object_is_refused_at_publish(source: str) -> None:
     with pytest.raises(ExpressionInvalid, match="whether it loops over a list"):
         compile_template(f"${{{source}}}")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("", {"a": [{"b c": 1, "d.e": [None, True]}]}),
+        ("a", [{"b c": 1, "d.e": [None, True]}]),
+        ("a[0].b c", 1),
+        ("['a'][0]['d.e'][1]", True),
+        ('a[0]["d.e"][0]', None),
+        ('a[0].f[""]', "default"),
+        ("a[7]", "default"),
+    ],
+)
+def test_a_path_that_is_data_leads_to_a_value_or_to_the_default(path: str, found: object) -> None:
+    given = {"a": [{"b c": 1, "d.e": [None, True]}]}
+    assert value("get(input.v, input.p, 'default')", v=given, p=path) == found
+
+
+def test_what_a_path_that_is_data_reads_of_a_node_or_of_the_run_is_named() -> None:
+    for source in ("get(nodes, 'a.output')", "get(nodes.a, 'output')", "get(run, 'id')"):
+        with pytest.raises(ExpressionInvalid):
+            compile_template(f"${{{source}}}")
+
+
+def test_reading_along_paths_never_multiplies_what_it_reads_beyond_the_limit() -> None:
+    grown = "input"
+    for _ in range(12):
+        grown = f"cel.bind(x, get([{grown}, {grown}], '[0]'), x)"
+    with pytest.raises((ExpressionFailed, ExpressionInvalid)):
+        value(f"size({grown})", text="x" * 250_000)
 
 
 @pytest.mark.parametrize("function", ["sort()", "distinct()", "slice(0, 9)"])

@@ -150,6 +150,10 @@ def _answer(function: str, args: list[_Value]) -> _Value:
     match function:
         case "_[_]" | "_[?_]" | "_?._":
             return args[0].element(sizes[0])
+        case "get":
+            values = [args[0], args[0].element(sizes[0]), *args[2:]]
+            size = max(value.size for value in values)
+            return _Value(size, max(value.items for value in values), inner)
         case "_?_:_" | "orValue" | "or":
             either = args[-2:]
             return _Value(max(sizes[-2:]), max(value.items for value in either), inner)

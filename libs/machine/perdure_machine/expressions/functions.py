@@ -15,6 +15,7 @@ from uuid import UUID, uuid5
 from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
+from perdure_machine.expressions.paths import NoPathError, at, keys_of
 from perdure_machine.expressions.values import INT64, MAX_ITEMS, Json, decode, encode
 from perdure_machine.payload import deeper_than
 
@@ -98,6 +99,25 @@ def _sum(numbers: Sequence[object]) -> int | float:
     return total
 
 
+def _get(value: object, path: str) -> object:
+    found = _found(value, path)
+    if not found:
+        raise _refused(ExpressionCode.ABSENT, f"nothing is at '{path[:80]}'")
+    return found[0]
+
+
+def _get_or(value: object, path: str, default: object) -> object:
+    found = _found(value, path)
+    return found[0] if found else default
+
+
+def _found(value: object, path: str) -> tuple[object, ...]:
+    try:
+        return at(value, keys_of(path))
+    except NoPathError as error:
+        raise _refused(ExpressionCode.TYPE, str(error)) from error
+
+
 def _url_encode(text: str) -> str:
     return "".join(
         each if _UNRESERVED.match(each) else "".join(f"%{byte:02X}" for byte in each.encode())
@@ -137,9 +157,25 @@ def _function(
     name: str, answer: cel.Type, given: Sequence[cel.Type], does: Callable[..., object]
 ) -> cel.FunctionDecl:
     """Declare a function; one that begins with a dot is called on its first argument."""
+    return cel.FunctionDecl(name.removeprefix("."), [_overload(name, answer, given, does)])
+
+
+def _overload(
+    name: str, answer: cel.Type, given: Sequence[cel.Type], does: Callable[..., object]
+) -> cel.Overload:
     is_member = name.startswith(".")
-    overload = cel.Overload(f"perdure_{does.__name__}", answer, given, is_member, does)
-    return cel.FunctionDecl(name.removeprefix("."), [overload])
+    return cel.Overload(f"perdure_{does.__name__}", answer, given, is_member, does)
+
+
+def _getter() -> cel.FunctionDecl:
+    given = [_T.DYN, _T.STRING]
+    return cel.FunctionDecl(
+        "get",
+        [
+            _overload("get", _T.DYN, given, _get),
+            _overload("get", _T.DYN, [*given, _T.DYN], _get_or),
+        ],
+    )
 
 
 EXTENSION = cel.CelExtension(
@@ -153,6 +189,7 @@ EXTENSION = cel.CelExtension(
         _function(".sort", _LIST, [_LIST], _sort),
         _function(".group", _MAP, [_LIST, _T.STRING], _group),
         _function("merge", _MAP, [_MAP, _MAP], _merge),
+        _getter(),
         _function("math.sum", _T.DYN, [_LIST], _sum),
         _function("url.encode", _T.STRING, [_T.STRING], _url_encode),
         _function("url.decode", _T.STRING, [_T.STRING], _url_decode),

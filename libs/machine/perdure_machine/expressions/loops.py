@@ -30,7 +30,7 @@ Places = frozenset[Place] | None
 
 _NOWHERE: Places = frozenset()
 _SAME = frozenset({"dyn", "value", "optional.of", "optional.ofNonZeroValue", "orValue", "or"})
-_OBJECTS = frozenset({"json.parse", "merge", "group"})
+_OBJECTS = frozenset({"json.parse", "merge", "group", "get"})
 """Functions that may give an object that stands nowhere."""
 
 _ORDERED = frozenset({"slice", "distinct", "sort"})
