@@ -7,7 +7,7 @@ row wins here, together with the state it was loaded in, which guards the write.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 from perdure_machine.actions import (
@@ -43,6 +43,7 @@ from perdure_machine.actions import (
 )
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.places import Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import ABOUT_CHILDREN, ENDED, StepStatus, TimerKind
 from perdure_machine.view import BlockState, ScopeState, StepState, View
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
+
+from perdure_machine.replacing import replace
 
 MAX_WAITING = 16 * 1024 * 1024
 """What may wait in one inbox, by `SignalState.weight`; more is refused with INBOX_FULL."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from types import MappingProxyType
 
 from perdure_runtime.errors import FailedPrecondition, Reason
 
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import StepState
 

@@ -7,7 +7,7 @@ like any: it sends the next runs their events and itself its successor, in one t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
@@ -24,6 +24,7 @@ from perdure_machine.migration import (
     decode_refusals,
     encode_plan,
 )
+from perdure_machine.replacing import replace
 from perdure_machine.view import View, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import NotFound, Reason

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
 from perdure_machine.decide.signals import refuse_full
 from perdure_machine.mailbox import LEAST_WEIGHT, SignalState
+from perdure_machine.replacing import replace
 from perdure_runtime import fail_points
 from perdure_runtime.errors import PerdureError, ResourceExhausted
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
@@ -54,6 +53,7 @@ from perdure_machine.expressions import (
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.payload import object_bytes
 from perdure_machine.places import At, Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.view import NodeError, RunState, StepState
 

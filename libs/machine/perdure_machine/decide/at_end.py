@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.decide.activate import dispatch, expressions_of, work_input
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.scope import scope_for
@@ -13,6 +11,7 @@ from perdure_machine.definition.model import Http, Node, Task
 from perdure_machine.expressions import ExpressionFailed, evaluate_bool
 from perdure_machine.node_error import encode_error, expression_error
 from perdure_machine.places import TOP, at_top
+from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus
 from perdure_machine.view import AT_END
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from uuid import UUID
 
 from perdure_runtime.errors import Reason, clean_text
@@ -17,6 +16,7 @@ from perdure_machine.definition.model import CancelRun, ChildRun, Node
 from perdure_machine.expressions import Scope, Template, render
 from perdure_machine.node_error import MAX_MESSAGE, ErrorClass
 from perdure_machine.places import Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import ChildStatus, StepStatus, TimerKind
 from perdure_machine.view import ChildState, NodeError, StepState
 

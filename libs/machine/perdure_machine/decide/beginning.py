@@ -6,7 +6,6 @@ event that begins it (R10). Its limits count from its beginning.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from perdure_machine.actions import Instant, SetTimer
@@ -17,6 +16,7 @@ from perdure_machine.decide.scope import scope_for
 from perdure_machine.expressions import ExpressionFailed, evaluate_duration
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.places import TOP, at_top
+from perdure_machine.replacing import replace
 from perdure_machine.states import RunLimit, TimerKind
 from perdure_machine.view import NodeError, TimerState
 

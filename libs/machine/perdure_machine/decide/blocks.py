@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.fanning import Fan, end_item, end_page, fan_of, open_items
@@ -18,6 +16,7 @@ from perdure_machine.expressions import ExpressionFailed, Scope, evaluate_bool, 
 from perdure_machine.expressions.reads import OUTPUT
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.places import At, Place, container_of, is_source
+from perdure_machine.replacing import replace
 from perdure_machine.states import BlockEnd, ScopeStatus, StepStatus, TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import BlockState, NodeError, ScopeState, StepState

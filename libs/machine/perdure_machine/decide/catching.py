@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdure_runtime.errors import clean_text
 
@@ -28,6 +28,7 @@ from perdure_machine.node_error import (
     reported_error,
 )
 from perdure_machine.places import Place
+from perdure_machine.replacing import replace
 from perdure_machine.view import NodeError
 
 

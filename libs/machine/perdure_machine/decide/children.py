@@ -9,7 +9,6 @@ process dies, one run is started or none.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from uuid import UUID
 
 from perdure_machine.actions import PutStep, SetTimer
@@ -23,6 +22,7 @@ from perdure_machine.definition.model import ChildRun
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, TellOfChild
 from perdure_machine.expressions import Scope
 from perdure_machine.node_error import ErrorClass
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, ChildUnwanted, ChildWanted, Reply, Stale
 from perdure_machine.start_keys import child_key
 from perdure_machine.states import ENDED, ChildStatus, ParentEnd, RunStatus, StepStatus, TimerKind

@@ -8,7 +8,6 @@ is counted and the others go on: the run ends as it was to end, and says what wa
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.activate import dispatch, expressions_of, work_input
@@ -25,6 +24,7 @@ from perdure_machine.expressions.reads import THIS
 from perdure_machine.node_error import encode_error, expression_error
 from perdure_machine.payload import object_bytes
 from perdure_machine.places import TOP, At, Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.view import StepState, ViewTooNarrow, Wanted
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_runtime.errors import NotFound, Reason
 
 from perdure_machine.actions import PutDeadLetter
 from perdure_machine.decide.draft import Draft
 from perdure_machine.events import DiscardDeadLetter
 from perdure_machine.node_error import ErrorClass
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Done, Reply
 from perdure_machine.states import DeadCause
 from perdure_machine.view import NodeError

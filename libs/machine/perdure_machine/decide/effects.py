@@ -6,10 +6,9 @@ it certainly was not performed; where nobody knows, a person decides and the nod
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.decide.draft import Draft
 from perdure_machine.definition.model import EffectKind, Http, Kind
+from perdure_machine.replacing import replace
 from perdure_machine.states import EffectOutcome, EffectStatus
 from perdure_machine.view import EffectState, StepState
 

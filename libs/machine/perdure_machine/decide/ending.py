@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import DropRunTimers, SetTimer
 from perdure_machine.decide.child_messages import tell_parent
 from perdure_machine.decide.dead_letters import put_dead_letter
@@ -15,6 +13,7 @@ from perdure_machine.events import CancelRun, TerminateRun
 from perdure_machine.expressions import ExpressionFailed, render
 from perdure_machine.node_error import DEADLINE, ErrorClass, expression_error
 from perdure_machine.places import TOP
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
 from perdure_machine.states import RunLimit, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import NodeError, RunState

@@ -8,7 +8,6 @@ under the lock of the key, so no end misses a new waiter.
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from enum import Enum, auto
 from uuid import UUID
 
@@ -19,6 +18,7 @@ from perdure_machine.decide.scope import scope_for
 from perdure_machine.definition.model import ExclusivePolicy
 from perdure_machine.expressions import ExpressionCode, ExpressionFailed, render
 from perdure_machine.places import TOP
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, Reply, Stale
 from perdure_machine.states import TimerKind
 from perdure_machine.view import KeyQueue, TimerState, ViewTooNarrow, Wanted

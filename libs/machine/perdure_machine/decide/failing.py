@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 
@@ -14,6 +13,7 @@ from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.definition.model import RetryRule
 from perdure_machine.node_error import ErrorClass
+from perdure_machine.replacing import replace
 from perdure_machine.states import TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import NodeError, StepState

@@ -6,7 +6,7 @@ Items are rows from the start, made some at a time, so that no event takes longe
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.draft import Draft
@@ -29,6 +29,7 @@ from perdure_machine.expressions import (
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.payload import cut, elements
 from perdure_machine.places import Place, inner_scope
+from perdure_machine.replacing import replace
 from perdure_machine.states import TimerKind
 from perdure_machine.view import BlockState, NodeError, ScopeState, StepState, ViewTooNarrow, Wanted
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from uuid import UUID
 
 from perdure_machine.actions import Dequeue, Enqueue, ExpectedExpiry, PutStep
@@ -24,6 +23,7 @@ from perdure_machine.decide.standing import stand
 from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, Gone, Granted, Reply, Stale
 from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
 from perdure_machine.transitions import Move, moved

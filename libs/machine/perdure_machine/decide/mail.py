@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import replace
 
 from perdure_machine.actions import (
     CloseWait,
@@ -17,6 +16,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.expressions import ExpressionCode, ExpressionFailed
 from perdure_machine.mailbox import SignalState, WaitState
 from perdure_machine.payload import object_bytes
+from perdure_machine.replacing import replace
 from perdure_machine.view import ViewTooNarrow, Wanted
 
 MAX_KEY = 200

@@ -7,7 +7,6 @@ follows. Settled effects stand, because a step keeps the prefix of its effects' 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from perdure_machine.actions import MoveRun, PutStep, RecordMigration, RenameStep
 from perdure_machine.decide.advance import advance
@@ -29,6 +28,7 @@ from perdure_machine.events import FireTimer
 from perdure_machine.lanes import Lane
 from perdure_machine.migration import MigrationOutcome, OnPassed, Plan, Refusal, Told
 from perdure_machine.places import TOP, At, at_top
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied
 from perdure_machine.states import ENDED, RunStatus
 from perdure_machine.transitions import Move, moved

@@ -8,13 +8,13 @@ runs when that reports. Nothing begins in a paused run, and timers that come due
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from perdure_machine.actions import Dequeue, Enqueue, HoldTimer, LetTimersGo, PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.definition.model import BLOCKS, ChildRun, Signal
 from perdure_machine.events import PauseRun, ResumeRun
 from perdure_machine.places import TOP
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Closed, Done, Reply
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.transitions import TABLE, Move, moved

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 
 from perdure_runtime.errors import Aborted, FailedPrecondition, Reason
 
@@ -23,6 +22,7 @@ from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE, steps_in
 from perdure_machine.decide.racing import left_over
 from perdure_machine.events import RetryRun
 from perdure_machine.places import TOP, at_top
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Closed, Done, Reply
 from perdure_machine.states import ENDED, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import StepState, TimerState, ViewTooNarrow, Wanted

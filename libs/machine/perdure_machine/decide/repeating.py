@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from perdure_runtime.backoff import growing
 
@@ -26,6 +26,7 @@ from perdure_machine.expressions.reads import CARRY, INDEX
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.payload import object_bytes
 from perdure_machine.places import Place, inner_scope
+from perdure_machine.replacing import replace
 from perdure_machine.states import TimerKind
 from perdure_machine.view import BlockState, NodeError, ScopeState, StepState
 

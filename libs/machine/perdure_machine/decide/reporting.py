@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_runtime.errors import InvalidArgument
 
 from perdure_machine.actions import PutStep
@@ -17,6 +15,7 @@ from perdure_machine.events import Failed, Report, Succeeded
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.payload import check_payload
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, Granted, Reply, Stale
 from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
 from perdure_machine.transitions import Move, moved

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime
 
 from perdure_machine.decide.draft import Draft
@@ -22,6 +21,7 @@ from perdure_machine.expressions.reads import (
 )
 from perdure_machine.node_error import encode_error
 from perdure_machine.places import TOP, At, Place, container_of, is_source
+from perdure_machine.replacing import replace
 from perdure_machine.view import RunState, ScopeState, StepState, ViewTooNarrow, Wanted
 
 

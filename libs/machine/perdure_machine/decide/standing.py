@@ -6,13 +6,12 @@ them there counts here.
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import effect_of, is_recorded
 from perdure_machine.definition.model import Kind
 from perdure_machine.places import Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import EffectStatus, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import StepState, ViewTooNarrow, Wanted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 
 from perdure_runtime.errors import AlreadyExists, FieldViolation, InvalidArgument, Reason
 
@@ -19,6 +18,7 @@ from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import TOP
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Started
 from perdure_machine.states import RunStatus
 from perdure_machine.view import RunState, View

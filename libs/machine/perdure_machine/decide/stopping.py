@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import Dequeue, DropStepTimers, ExpectedExpiry, PutStep
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.liveness import is_live
 from perdure_machine.decide.mail import close_wait
 from perdure_machine.definition.model import Node, Signal
 from perdure_machine.places import At, Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import StepState

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import MappingProxyType
 
 from perdure_machine.actions import PutStep
@@ -38,6 +37,7 @@ from perdure_machine.definition.model import BLOCKS, ChildRun
 from perdure_machine.events import CancelRun, FireTimer
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import expression_error
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, Early, Reply, Stale
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.transitions import Move, moved

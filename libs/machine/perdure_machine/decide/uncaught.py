@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import ExpectedExpiry, PutStep
 from perdure_machine.decide.catching import Verdict, judge
 from perdure_machine.decide.draft import Draft
@@ -11,6 +9,7 @@ from perdure_machine.decide.ending import fail_run
 from perdure_machine.decide.later import go_on_later
 from perdure_machine.definition.model import Node, OnError
 from perdure_machine.places import TOP, At, at_top
+from perdure_machine.replacing import replace
 from perdure_machine.transitions import TABLE, Move, moved
 from perdure_machine.view import AT_END, NodeError, StepState
 

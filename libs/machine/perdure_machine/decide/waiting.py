@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import DropStepTimers, PutStep
 from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
@@ -31,6 +29,7 @@ from perdure_machine.expressions import (
 from perdure_machine.mailbox import SignalState, WaitState
 from perdure_machine.node_error import ErrorClass, expression_error
 from perdure_machine.places import Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import NodeError, StepState

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import DropStepTimers, PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.failing import matching_rule, retry_delay
@@ -12,6 +10,7 @@ from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import DEADLINE, expression_error
 from perdure_machine.places import At, inner_scope, page_scope
+from perdure_machine.replacing import replace
 from perdure_machine.states import ScopeStatus, TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import NodeError, ScopeState, StepState

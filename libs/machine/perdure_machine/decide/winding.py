@@ -6,14 +6,13 @@ ends when nothing inside is left, so a scope never outlives the step that it bel
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.rows import reference
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled, end_stopped
 from perdure_machine.decide.wholes import complete_whole, fail_whole
 from perdure_machine.places import inner_scopes, source_of
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, BlockEnd, StepStatus, TimerKind
 from perdure_machine.view import NodeError, StepState, ViewTooNarrow, Wanted
 

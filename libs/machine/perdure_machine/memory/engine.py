@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -16,7 +16,7 @@ from perdure_runtime.errors import (
     Reason,
 )
 
-from perdure_machine.actions import Action, Instant, RecordHistory, SetTimer
+from perdure_machine.actions import Action, Instant, SetTimer
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
 from perdure_machine.decide.legality import Versions
@@ -38,32 +38,21 @@ from perdure_machine.events import (
 )
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
-from perdure_machine.memory.exclusive import ExclusiveKeys
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import (
-    DeadLetter,
     DueTimer,
-    ExpiredLease,
-    QueuedStep,
-    Stuck,
-    dead_letters,
-    due_timers,
-    expired_leases,
-    old_runs,
-    queued_steps,
-    sorted_timers,
-    stuck,
 )
 from perdure_machine.memory.migrations import checked, chosen, send
-from perdure_machine.memory.post import Post, Undelivered
+from perdure_machine.memory.reads import Reads
 from perdure_machine.memory.rows import GuardFailed, RunRow, TimerRow
 from perdure_machine.memory.start_keys import StartKeys
-from perdure_machine.memory.views import attempts_of, view_of, with_unfinished
+from perdure_machine.memory.views import view_of, with_unfinished
 from perdure_machine.memory.workflows import Workflows
 from perdure_machine.memory.write import set_timer, write_changes
-from perdure_machine.migration import Plan, Refusal, Told
+from perdure_machine.migration import Plan, Refusal
 from perdure_machine.migration_events import in_turn, migrated_just_now
 from perdure_machine.node_error import refusal_error
+from perdure_machine.replacing import replace
 from perdure_machine.replies import (
     ChildUnwanted,
     ChildWanted,
@@ -73,14 +62,10 @@ from perdure_machine.replies import (
     Signalled,
     Stale,
 )
-from perdure_machine.states import RunStatus, StepStatus, TimerKind
+from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.view import (
-    AttemptState,
-    ChildState,
-    EffectState,
     KeyQueue,
     RunState,
-    StepState,
     View,
 )
 
@@ -100,7 +85,7 @@ class StartAnswer:
     created: bool
 
 
-class MemoryEngine:
+class MemoryEngine(Reads):
     """Runs workflows without a database, for tests.
 
     `now`, in seconds since 1970, is the only clock; nothing happens by itself. What a worker, the
@@ -114,13 +99,9 @@ class MemoryEngine:
         lanes: Mapping[str, Lane] = DEFAULT_LANES,
         retention: float = RETENTION,
     ) -> None:
-        self.now = now
-        self.lanes = lanes
+        super().__init__(now, lanes, retention)
         self._workflows = Workflows()
-        self._runs: dict[UUID, RunRow] = {}
         self._keys = StartKeys(retention)
-        self._post = Post(retention)
-        self._exclusive = ExclusiveKeys(self._is_open)
         self._run_numbers = count(1)
         self._timer_ids = count(1)
 
@@ -225,18 +206,6 @@ class MemoryEngine:
         """Do the first of the two steps of a signal by key: it is stored and not delivered."""
         return self._post.keep(org, replace(signal, seen=False))
 
-    def undelivered_signals(self) -> list[Undelivered]:
-        """Return what to submit `DeliverSignals` for: its second step never came."""
-        return self._post.undelivered()
-
-    def signals(self, run_id: UUID) -> list[SignalState]:
-        """Return the signals of a run that nobody has taken, the oldest first."""
-        return [
-            row.signal
-            for row in self._post.letters
-            if row.run_id == run_id and row.taken_by is None
-        ]
-
     def submit(self, org: str, run_id: UUID, event: Event) -> Reply:
         """Apply one event and return its reply. Raises its refusal."""
         (answer,) = self.submit_all(org, run_id, [event])
@@ -307,10 +276,6 @@ class MemoryEngine:
             send(rows, plan, self.now, self._timer_ids)
         return found
 
-    def migrations(self, run_id: UUID) -> list[Told]:
-        """Return what became of a run in each migration, in their order."""
-        return list(self._runs[run_id].migrations.values())
-
     def renew(self, org: str, run_id: UUID, step: int, fence: int, lease_id: UUID) -> float | None:
         """Extend a lease to its lane's length, never past its try's timeout.
 
@@ -328,28 +293,6 @@ class MemoryEngine:
         row.lease_expires_at = min(expiry, row.try_expires_at or expiry)
         return row.lease_expires_at - self.now
 
-    def queued_steps(self) -> list[QueuedStep]:
-        """Return what workers may acquire."""
-        return queued_steps(self._runs.values())
-
-    def timers(self) -> list[TimerRow]:
-        """Return all timers, the earliest first."""
-        return sorted_timers(self._runs.values())
-
-    def due_timers(self) -> list[DueTimer]:
-        """Return the timers to fire now, internal events among them."""
-        return due_timers(self._runs.values(), self.now)
-
-    def expired_leases(self) -> list[ExpiredLease]:
-        """Return the leases to take away now."""
-        return expired_leases(self._runs.values(), self.now)
-
-    def dead_letters(
-        self, org: str, workflow: str | None = None, code: str | None = None
-    ) -> list[DeadLetter]:
-        """Return the dead letters of an org, those of the oldest runs first; None matches all."""
-        return dead_letters(self._runs.values(), org, workflow, code)
-
     def replay_dead_letters(
         self, org: str, workflow: str | None = None, code: str | None = None, *, limit: int = 1000
     ) -> int:
@@ -360,50 +303,6 @@ class MemoryEngine:
             timer = SetTimer(TimerKind.REPLAY, None, 0.0, row.state.generation, details=b"")
             row.timers[number] = TimerRow(number, org, letter.run_id, timer, self.now)
         return len(found)
-
-    def old_runs(self) -> list[UUID]:
-        """Return the unfinished runs that passed their deadline or their age limit."""
-        return old_runs(self._runs.values(), self.now)
-
-    def no_way_forward(self) -> list[Stuck]:
-        """Return what has no way forward; empty unless the engine is at fault (R10)."""
-        return stuck(self._runs, self._exclusive, self.lanes, self.now, self._post.waits)
-
-    def run(self, run_id: UUID) -> RunState:
-        """Return a run with its payloads. Raises KeyError."""
-        return self._runs[run_id].state
-
-    def steps(self, run_id: UUID) -> list[StepState]:
-        """Return a run's steps with their payloads, in the order of their numbers."""
-        return [row.state for _, row in sorted(self._runs[run_id].steps.items())]
-
-    def attempts(self, run_id: UUID) -> list[AttemptState]:
-        """Return a run's finished acquisitions, in the order of their ends."""
-        return list(attempts_of(self._runs[run_id]))
-
-    def effects(self, run_id: UUID) -> list[EffectState]:
-        """Return a run's effects, in the order of their keys."""
-        return [row.state for _, row in sorted(self._runs[run_id].effects.items())]
-
-    def children(self, run_id: UUID) -> list[ChildState]:
-        """Return a run's children, in the order of their steps."""
-        return [child for _, child in sorted(self._runs[run_id].children.items())]
-
-    def published(self, run_id: UUID) -> dict[str, bytes]:
-        """Return what nodes of the run have published so far, by name."""
-        row = self._runs[run_id]
-        nodes = {step.state.node: step.state for step in row.steps.values()}
-        return {
-            node.publish: nodes[node.id].output or b"null"
-            for node in row.definition.nodes.values()
-            if node.publish is not None
-            and node.id in nodes
-            and nodes[node.id].status is StepStatus.COMPLETED
-        }
-
-    def history(self, run_id: UUID) -> list[RecordHistory]:
-        """Return the lines of a run's history."""
-        return [row.line for row in self._runs[run_id].history]
 
     def _decide(self, definition: Definition, view: View, event: Event) -> Decision:
         return decide(definition, self.lanes, view, event, self._workflows.definitions)
@@ -467,10 +366,6 @@ class MemoryEngine:
         row = RunRow(decision.view.run, definition, created_at=self.now)
         self._write(row, collapse(None, decision.actions))
         self._runs[event.run_id] = row
-
-    def _is_open(self, run_id: UUID) -> bool:
-        row = self._runs.get(run_id)
-        return row is not None and row.state.status is RunStatus.RUNNING
 
     def _queue(self, run: RunState) -> KeyQueue | None:
         if run.exclusive_key is None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
 
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE, scopes_inside
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.places import TOP
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import AttemptState, RowsOf, ScopeState, StepState, TimerState, View
 

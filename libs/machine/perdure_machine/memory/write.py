@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from perdure_machine.actions import Instant, PutDeadLetter, PutEffect, SetTimer
 from perdure_machine.changes import Changes, StepChange, drops
@@ -17,6 +16,7 @@ from perdure_machine.memory.rows import (
     TimerRow,
 )
 from perdure_machine.places import At
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, EffectStatus, StepStatus
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.actions import Action
@@ -12,6 +12,7 @@ from perdure_machine.decide import Decision, decide
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Event
 from perdure_machine.migration_events import in_turn, migrated_just_now, targets
+from perdure_machine.replacing import replace
 from perdure_machine.replies import Reply
 from perdure_machine.view import KeyQueue, RunState, View, ViewTooNarrow
 from perdure_runtime import fail_points

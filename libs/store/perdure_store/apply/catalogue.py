@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from dataclasses import replace
 from types import MappingProxyType
 from typing import TypeVar
 
 from perdure_machine.definition.model import Definition, Prefetch
 from perdure_machine.definition.parse import parse
 from perdure_machine.lanes import Lane
+from perdure_machine.replacing import replace
 
 from perdure_store.lanes import load_lanes
 from perdure_store.pool import Connection

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from uuid import UUID
 
 import asyncpg
 from perdure_machine.changes import Changes
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE
+from perdure_machine.replacing import replace
 from perdure_machine.states import ABOUT_CHILDREN, ChildStatus, ParentEnd, TimerKind
 from perdure_machine.view import ChildState, View
 

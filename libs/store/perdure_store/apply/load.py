@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from uuid import UUID
 
 import asyncpg
@@ -25,6 +25,7 @@ from perdure_machine.events import (
 )
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import TOP, At
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, RunLimit, StepStatus, TimerKind
 from perdure_machine.view import (
     ChildState,

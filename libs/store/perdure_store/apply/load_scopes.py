@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE
 from perdure_machine.places import TOP, Place
+from perdure_machine.replacing import replace
 from perdure_machine.view import BlockState, RowsOf, RunState, ScopeState, StepState, View, Wanted
 
 from perdure_store.apply.rows import block_state, scope_state, step_state

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
 
@@ -17,6 +17,7 @@ from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
 from perdure_machine.mailbox import Mailbox, SignalState
+from perdure_machine.replacing import replace
 from perdure_machine.view import Parent, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import (

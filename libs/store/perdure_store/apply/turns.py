@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from perdure_machine.changes import Changes
 from perdure_machine.decide.exclusive import after
 from perdure_machine.events import Start
+from perdure_machine.replacing import replace
 from perdure_machine.view import KeyQueue
 
 from perdure_store.apply.exclusive import Key, load_queues, lock_keys, tidy_keys
