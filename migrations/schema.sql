@@ -519,6 +519,17 @@ CREATE TABLE run_migration_outcomes (
     CONSTRAINT run_migration_outcomes_known CHECK ((outcome = ANY (ARRAY['pending'::text, 'migrated'::text, 'refused'::text, 'ended'::text])))
 );
 
+CREATE TABLE audit_log (
+    audit_id bigint GENERATED ALWAYS AS IDENTITY NOT NULL,
+    org text,
+    at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    actor text NOT NULL,
+    action text NOT NULL,
+    target text NOT NULL,
+    details bytea NOT NULL,
+    CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id)
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -561,6 +572,8 @@ CREATE INDEX signal_waits_by_org ON signal_waits (org, opened_at);
 CREATE INDEX dead_letters_by_code ON dead_letters (org, code, run_id);
 CREATE INDEX dead_letters_by_org ON dead_letters (org, run_id);
 CREATE INDEX dead_letters_by_workflow ON dead_letters (org, workflow, run_id);
+CREATE INDEX audit_log_by_org ON audit_log (org, audit_id);
+CREATE INDEX audit_log_by_target ON audit_log (action, target, audit_id);
 
 -- ---- Views
 
@@ -762,6 +775,8 @@ GRANT INSERT, SELECT, UPDATE ON run_migrations TO perdure_coordinator;
 GRANT SELECT ON run_migrations TO perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON run_migration_outcomes TO perdure_coordinator;
 GRANT SELECT ON run_migration_outcomes TO perdure_ingest;
+GRANT INSERT, SELECT ON audit_log TO perdure_coordinator;
+GRANT SELECT ON audit_log TO perdure_ingest;
 
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;

@@ -136,6 +136,7 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "run_migration_outcomes_pkey": _lost_race,
         "run_migration_outcomes_known": _fault,
         "run_migration_outcomes_decided": _fault,
+        "audit_log_pkey": _fault,
         "timers_pkey": _fault,
         "timers_kind_known": _fault,
         "timers_internal_kinds": _fault,

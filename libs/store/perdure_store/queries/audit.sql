@@ -1,0 +1,12 @@
+-- The audit log: who did what as an operator or for an org.
+
+-- name: add
+-- Adds a line.
+INSERT INTO audit_log (org, actor, action, target, details) VALUES ($1, $2, $3, $4, $5)
+
+-- name: page
+-- The newest $3 lines below id $2 of an org, of all orgs together where $1 is null.
+SELECT audit_id, org, at, actor, action, target, details
+  FROM audit_log
+ WHERE org IS NOT DISTINCT FROM $1 AND audit_id < $2
+ ORDER BY audit_id DESC LIMIT $3

@@ -1,0 +1,33 @@
+"""The audit log: lines by org, newest first, which no service can change."""
+
+import asyncpg
+import pytest
+from perdure_store.audit import audit, read_audit
+from perdure_testkit.database import Database
+
+
+async def add(connection: asyncpg.Connection, org: str | None, target: str) -> None:
+    details = {"before": None, "after": {"shards": 2}}
+    await audit(connection, org=org, actor="ann", action="lane.put", target=target, details=details)
+
+
+async def test_lines_are_told_by_org_and_newest_first(database: Database) -> None:
+    connection = await database.connect("coordinator")
+    for org, target in ((None, "io"), ("acme", "x"), (None, "slow")):
+        await add(connection, org, target)
+    lines = await read_audit(connection, None, limit=10)
+    assert [line.target for line in lines] == ["slow", "io"]
+    assert lines[0].actor == "ann"
+    assert lines[0].details == b'{"after": {"shards": 2}, "before": null}'
+    older = await read_audit(connection, None, below=lines[0].audit_id, limit=10)
+    assert [line.target for line in older] == ["io"]
+    assert [line.target for line in await read_audit(connection, "acme", limit=10)] == ["x"]
+
+
+@pytest.mark.parametrize("statement", ["UPDATE audit_log SET actor = ''", "DELETE FROM audit_log"])
+async def test_what_it_says_cannot_be_changed_by_a_service(
+    database: Database, statement: str
+) -> None:
+    connection = await database.connect("coordinator")
+    with pytest.raises(asyncpg.InsufficientPrivilegeError):
+        await connection.execute(statement)
