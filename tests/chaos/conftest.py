@@ -21,7 +21,7 @@ from perdure_testkit.tours import Tours
 from tests.chaos.rig import Rig
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def rig() -> AsyncIterator[Rig]:
     async with AsyncExitStack() as stack:
         directory = make_directory("chaos-", session_directory())

@@ -18,7 +18,7 @@ from tests.crash.stage import Stage
 ENGINE_NUMBER = 4
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def matrix_stage(servers: Servers, worker_number: int) -> AsyncIterator[Stage]:
     async with temporary_place(servers, ENGINE_NUMBER + worker_number) as place:
         tokens = place.directory / "tokens"

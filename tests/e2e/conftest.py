@@ -23,14 +23,14 @@ SLOW_WORKER = "worker-3"
 EXPORT_DELAY_MS = "200"
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def collector() -> AsyncIterator[Collector]:
     """Where every process of the engine sends its spans."""
     async with running_collector() as collector:
         yield collector
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
+@pytest_asyncio.fixture(scope="package", loop_scope="session")
 async def shared_scene(
     servers: Servers, worker_number: int, collector: Collector
 ) -> AsyncIterator[Scene]:
