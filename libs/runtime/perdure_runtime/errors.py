@@ -108,6 +108,26 @@ class Reason(StrEnum):
         "EFFECT_UNRESOLVED",
         "An outside call was performed, or nobody knows, so it is not repeated.",
     )
+    EFFECT_MISMATCH = (
+        "EFFECT_MISMATCH",
+        "An effect of this name was begun before with another request.",
+    )
+    EFFECT_NOT_FOUND = (
+        "EFFECT_NOT_FOUND",
+        "The run has no effect with this key.",
+    )
+    EFFECT_DECIDED = (
+        "EFFECT_DECIDED",
+        "The effect waits for nobody's decision any more.",
+    )
+    EFFECT_OPEN = (
+        "EFFECT_OPEN",
+        "A call of the effect may still be open, or will be looked up or repeated.",
+    )
+    EFFECT_KEY_EXPIRED = (
+        "EFFECT_KEY_EXPIRED",
+        "The provider may keep the effect's key no longer, so it would not recognise a repeat.",
+    )
     RUN_COMPENSATED = (
         "RUN_COMPENSATED",
         "Completed steps of the run were compensated, so it cannot go on.",
