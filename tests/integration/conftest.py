@@ -31,6 +31,7 @@ def process() -> Process:
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every call be answered when all is done, however slow the machine."""
     monkeypatch.setattr(answers, "PATIENCE_SECONDS", 20.0)
+    monkeypatch.setattr(answers, "OWN_PATIENCE_SECONDS", 20.0)
 
 
 @pytest.fixture

@@ -43,6 +43,21 @@ async def test_protocol_p1_what_comes_while_a_batch_is_in_flight_goes_together_n
     assert wire.batches == [[1], [2, 3, 4]]
 
 
+async def test_batches_that_may_be_away_together_do_not_wait_for_each_other() -> None:
+    wire = Wire()
+    batcher = Batcher(wire.send, 64, at_once=2)
+    await batcher.start()
+    submitted = []
+    for item in (1, 2, 3, 4):
+        submitted.append(asyncio.create_task(batcher.submit(item)))
+        await asyncio.wait(submitted, timeout=0.01)
+    assert wire.batches == [[1], [2]]
+    wire.release.set()
+    assert await asyncio.gather(*submitted) == [-1, -2, -3, -4]
+    assert wire.batches == [[1], [2], [3, 4]]
+    await batcher.stop()
+
+
 async def test_what_comes_in_one_turn_of_the_loop_goes_in_one_batch() -> None:
     wire = Wire()
     wire.release.set()

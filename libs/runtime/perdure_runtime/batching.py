@@ -20,9 +20,10 @@ Answer = TypeVar("Answer")
 
 
 class Batcher(Generic[Item, Answer]):
-    """Sends items in batches, one batch at a time, and gives each submitter its own answer.
+    """Sends items in batches and gives each submitter its own answer.
 
-    `send` takes 1 to `max_items` items and returns one answer per item, in order. With `weigh`, a
+    At most `at_once` batches are away at a time; more than one where a slow batch must not hold up
+    the items behind it. `send` takes 1 to `max_items` items and returns one answer per item, in order. With `weigh`, a
     batch also stops growing before its weights sum to more than `max_weight`; a heavier item goes
     alone. Whatever `send` raises is raised by every `submit` of that batch; nothing is retried.
     """
@@ -34,13 +35,15 @@ class Batcher(Generic[Item, Answer]):
         *,
         weigh: Callable[[Item], int] | None = None,
         max_weight: int = 0,
+        at_once: int = 1,
     ) -> None:
         self._send = send
         self._max_items = max_items
         self._weigh = weigh
         self._max_weight = max_weight
         self._gathered: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
-        self._running: asyncio.Task[None] | None = None
+        self._at_once = at_once
+        self._running: set[asyncio.Task[None]] = set()
         self._open = False
 
     async def start(self) -> None:
@@ -53,8 +56,8 @@ class Batcher(Generic[Item, Answer]):
     async def stop(self) -> None:
         """Take no more items and wait until every one that was taken is answered."""
         self._open = False
-        if self._running is not None:
-            await asyncio.shield(self._running)
+        while self._running:
+            await asyncio.wait(self._running)
 
     async def submit(self, item: Item) -> Answer:
         """Send one item with whatever gathers beside it and return its answer.
@@ -66,9 +69,10 @@ class Batcher(Generic[Item, Answer]):
             raise Unavailable("takes no more items", reason=Reason.DRAINING)
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._gathered.append((item, waiter))
-        if self._running is None:
+        if len(self._running) < self._at_once:
             # A context of its own: one submitter's deadline and log fields are not the others'.
-            self._running = asyncio.create_task(self._run(), context=Context())
+            task = asyncio.create_task(self._run(), context=Context())
+            self._running.add(task)
         return await waiter
 
     async def _run(self) -> None:
@@ -76,7 +80,8 @@ class Batcher(Generic[Item, Answer]):
             while batch := self._take():
                 await self._send_batch(batch)
         finally:
-            self._running = None
+            # Not in a callback, which would come after a turn in which items may be submitted.
+            self._running.discard(asyncio.current_task())
 
     def _take(self) -> list[tuple[Item, asyncio.Future[Answer]]]:
         batch: list[tuple[Item, asyncio.Future[Answer]]] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any, TypeVar
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -19,6 +19,9 @@ PATIENCE_SECONDS = 0.2
 """How long the slow items of a batch may hold up the answers to the others."""
 
 
+OWN_PATIENCE_SECONDS = 2.0
+"""How long a batch of the hot path waits for this process itself."""
+
 Answered = TypeVar("Answered")
 
 
@@ -30,12 +33,31 @@ async def in_time(
     Items that are late go on and change what they change: their repeat finds it done (R5).
     Raises Unavailable when that hinders every item, so that the sender waits as it asks (F048).
     """
+    return await _in_time(waits, PATIENCE_SECONDS)
+
+
+async def once_applied(
+    submissions: Iterable[Callable[[float], Coroutine[Any, Any, Answered]]],
+) -> list[Answered | PerdureError | None]:
+    """Do as `in_time`, but let only runs that somebody else holds be late.
+
+    Each submission takes how many seconds it may wait for such a run. Under load a repeat of what
+    only waits its turn would be another event to apply, and more load.
+    """
+    return await _in_time(
+        (submit(PATIENCE_SECONDS) for submit in submissions), OWN_PATIENCE_SECONDS
+    )
+
+
+async def _in_time(
+    waits: Iterable[Coroutine[Any, Any, Answered]], patience: float
+) -> list[Answered | PerdureError | None]:
     tasks = [asyncio.create_task(wait) for wait in waits]
     if not tasks:
         return []
     for task in tasks:
         task.add_done_callback(_forget)
-    await asyncio.wait(tasks, timeout=PATIENCE_SECONDS)
+    await asyncio.wait(tasks, timeout=patience)
     answers = [_answer(task) for task in tasks]
     if isinstance(answers[0], Unavailable) and all(isinstance(a, Unavailable) for a in answers):
         raise answers[0]

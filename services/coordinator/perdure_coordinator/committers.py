@@ -63,10 +63,13 @@ class _Placed:
     answers: Answers | asyncio.Task[Answers]
     place: int
 
-    async def answer(self) -> Answer:
+    async def answer(self, patience: float | None) -> Answer:
         answers = self.answers
         if isinstance(answers, asyncio.Task):
-            answers = await asyncio.shield(answers)
+            done, _ = await asyncio.wait({answers}, timeout=patience)
+            if not done:
+                return _held_elsewhere()
+            answers = answers.result()
         return answers[self.place]
 
 
@@ -102,14 +105,18 @@ class Committers(Component):
         for held in self._held:
             await held.close()
 
-    async def submit(self, run_id: UUID, org: str, event: Event) -> Reply:
+    async def submit(
+        self, run_id: UUID, org: str, event: Event, *, patience: float | None = None
+    ) -> Reply:
         """Apply one event and return its reply.
 
-        Raises the event's refusal, or Unavailable or Aborted when it may be sent again.
+        A run that somebody else holds is waited for `patience` seconds, None for as long as it
+        takes; its event is applied all the same. Raises the event's refusal, or Unavailable or
+        Aborted when it may be sent again.
         """
         batcher = self._batchers[run_id.int % len(self._batchers)]
         placed = await batcher.submit(_Submitted(run_id, OrgEvent(org, event)))
-        answer = await placed.answer()
+        answer = await placed.answer(patience)
         if isinstance(answer, PerdureError):
             raise answer
         return answer

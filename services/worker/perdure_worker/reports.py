@@ -21,6 +21,9 @@ from perdure_worker.outcome import Outcome, refused_report, to_report
 MAX_BATCH_BYTES = 3 * 1024 * 1024
 """Most bytes of a batch of reports; a message of gRPC has 4 MiB at most (F091)."""
 
+BATCHES_AT_ONCE = 4
+"""Batches on their way together, so that a run held elsewhere delays few of the others."""
+
 AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=2.0)
 
 Answer = Answered[pb.ReportResultResult]
@@ -39,6 +42,7 @@ class Reports(Component):
             MAX_ITEMS,
             weigh=pb.ReportResultItem.ByteSize,
             max_weight=MAX_BATCH_BYTES,
+            at_once=BATCHES_AT_ONCE,
         )
 
     async def on_start(self) -> None:

@@ -69,6 +69,23 @@ async def test_p1_a_held_run_delays_nobody_and_its_repeat_finds_it_done(
     assert {result.grant.lease.fence for result in results} == {1}
 
 
+async def test_p1_an_event_that_only_waits_its_turn_is_waited_for(
+    calls: Calls, rows: asyncpg.Connection, hurry: Callable[[float], None]
+) -> None:
+    run = await calls.start()
+    await calls.acquire(run, step=99)  # nothing, but over connections that are open then
+    hurry(0.1)
+    async with rows.transaction():
+        await rows.execute("LOCK TABLE outbox IN EXCLUSIVE MODE")
+        call = asyncio.create_task(calls.acquire(run))
+        await wait_until_blocked(rows)
+        answered, _ = await asyncio.wait({call}, timeout=0.3)
+        assert not answered
+
+    (result,) = await call
+    assert result.status == hot.ACQUIRE_STATUS_GRANTED
+
+
 async def test_p1_f113_repeats_of_a_held_run_wait_on_one_connection(
     serve: Serve,
     call_at: Callable[..., Calls],

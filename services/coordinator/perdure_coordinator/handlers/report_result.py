@@ -23,7 +23,7 @@ from perdure_machine.states import EffectOutcome
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.tracing import span
 
-from perdure_coordinator.answers import in_time, item_status
+from perdure_coordinator.answers import item_status, once_applied
 from perdure_coordinator.committers import Committers, Submission
 from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
 
@@ -41,7 +41,10 @@ async def report_result(
     worker = parse_worker(request.worker)
     queues = frozenset(map(_queue, request.queues))
     reports = [_report(item, worker, queues) for item in request.items]
-    answers = await in_time(map(partial(_submit, committers), request.items, reports))
+    answers = await once_applied(
+        partial(_submit, committers, item, report)
+        for item, report in zip(request.items, reports, strict=True)
+    )
     return ReportResultResponse(results=map(_result, answers))
 
 
@@ -59,7 +62,9 @@ def _report(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Su
     return parse_uuid(lease.run_id, "items.lease.run_id"), lease.org, event
 
 
-async def _submit(committers: Committers, item: ReportResultItem, report: Submission) -> Reply:
+async def _submit(
+    committers: Committers, item: ReportResultItem, report: Submission, patience: float
+) -> Reply:
     lease = item.lease
     facts: dict[str, str | int] = {
         "perdure.run": lease.run_id,
@@ -67,7 +72,7 @@ async def _submit(committers: Committers, item: ReportResultItem, report: Submis
         "perdure.fence": lease.fence,
     }
     with span("report", parent=item.traceparent or None, attributes={**facts}):
-        return await committers.submit(*report)
+        return await committers.submit(*report, patience=patience)
 
 
 def _outcome(item: ReportResultItem) -> Succeeded | Failed:
