@@ -116,8 +116,10 @@ CREATE TABLE schema_migrations (
 CREATE TABLE orgs (
     org text NOT NULL,
     created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    weight smallint DEFAULT 1 NOT NULL,
     CONSTRAINT orgs_pkey PRIMARY KEY (org),
-    CONSTRAINT orgs_org_not_empty CHECK ((org <> ''::text))
+    CONSTRAINT orgs_org_not_empty CHECK ((org <> ''::text)),
+    CONSTRAINT orgs_weight_range CHECK (((weight >= 1) AND (weight <= 100)))
 );
 
 CREATE TABLE lanes (
@@ -350,6 +352,7 @@ CREATE TABLE outbox (
     created_at timestamp with time zone NOT NULL,
     sent_at timestamp with time zone,
     entry_id text,
+    job integer DEFAULT 0 NOT NULL,
     CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id),
     CONSTRAINT outbox_one_per_step UNIQUE (run_id, step),
     CONSTRAINT outbox_sent_has_entry CHECK ((((state = 'sent'::outbox_state) = (entry_id IS NOT NULL)) AND ((state = 'sent'::outbox_state) = (sent_at IS NOT NULL)))),
@@ -551,7 +554,7 @@ CREATE INDEX effects_open ON effects (begun_at) WHERE (status = ANY (ARRAY['in_f
 CREATE INDEX start_keys_by_expiry ON start_keys (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX start_keys_by_run ON start_keys (run_id);
 CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::outbox_state);
-CREATE INDEX outbox_ready ON outbox (lane, owner, org, priority DESC, outbox_id) WHERE (state = 'ready'::outbox_state);
+CREATE INDEX outbox_in_turn ON outbox (lane, owner, org, priority DESC, job, outbox_id) WHERE (state = 'ready'::outbox_state);
 CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE (state = 'sent'::outbox_state);
 CREATE INDEX timers_by_run ON timers (run_id);
 CREATE INDEX timers_in_turn ON timers (internal, org, next_try);

@@ -42,7 +42,7 @@ async def test_the_schema_file_makes_what_the_migrations_make(
         "ALTER TABLE lanes DROP CONSTRAINT lanes_positive",
         "ALTER TABLE workflows DROP CONSTRAINT workflows_org_known",
         "ALTER TABLE outbox RESET (fillfactor)",
-        "DROP INDEX outbox_ready",
+        "DROP INDEX outbox_in_turn",
         "DROP INDEX timers_one_per_step; "
         "CREATE INDEX timers_one_per_step ON timers (run_id, step, kind) WHERE step IS NOT NULL",
         "DROP TABLE steps_{month}",

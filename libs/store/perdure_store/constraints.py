@@ -64,6 +64,7 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
     {
         "orgs_pkey": _lost_race,
         "orgs_org_not_empty": _invalid("org", "must not be empty"),
+        "orgs_weight_range": _invalid("weight", "must lie between 1 and 100"),
         "lanes_pkey": _lost_race,
         "lanes_lane_plain": _invalid("lane", "must be a letter, then letters, digits, _ or -"),
         "lanes_shards_range": _invalid("shards", "must lie between 1 and 256"),

@@ -21,6 +21,9 @@ from perdure_store.transaction import write
 MARK_SENT = declare("store.outbox_mark_sent")
 READY_AGAIN = declare("store.outbox_ready_again")
 
+MAX_HEAPS = 32
+"""Jobs and priorities of one org that a pick looks at, which bounds what it costs."""
+
 
 @dataclass(frozen=True, slots=True)
 class Shard:
@@ -40,6 +43,24 @@ class ReadyRow:
     run_id: uuid.UUID
     step: int
     traceparent: str | None
+    job: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyOrg:
+    """An org that has ready rows, and how many it may send in each of its turns."""
+
+    org: str
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """At most `share` rows of an org; of its jobs those after `after_job` are first."""
+
+    org: str
+    share: int
+    after_job: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,26 +83,38 @@ async def sent_queues(connection: Connection) -> list[tuple[str, str]]:
     return await _queues(connection, "outbox.sent_queues")
 
 
-async def ready_orgs(connection: Connection, shard: Shard, after: str, limit: int) -> list[str]:
-    """At most `limit` orgs with ready rows in the shard's queue, beginning after `after`.
+async def ready_orgs(
+    connection: Connection, shard: Shard, first: str, limit: int
+) -> list[ReadyOrg]:
+    """At most `limit` orgs with ready rows in the shard's queue, from `first` on.
 
-    They wrap around, so that a rotating `after` reaches every org. An org may have rows in other
+    They wrap around, so that a rotating `first` reaches every org. An org may have rows in other
     shards only.
     """
     with classified():
         rows = await connection.fetch(
-            sql("outbox.ready_orgs"), shard.lane, shard.owner, after, limit
+            sql("outbox.ready_orgs"), shard.lane, shard.owner, first, limit
         )
-    return [row["org"] for row in rows]
+    return [ReadyOrg(*row) for row in rows]
 
 
 async def pick_ready(
-    connection: Connection, shard: Shard, orgs: Sequence[str], share: int
+    connection: Connection, shard: Shard, wanted: Sequence[Wish]
 ) -> list[ReadyRow]:
-    """At most `share` ready rows of each org, in the order of `orgs`, then priority, then age."""
+    """Ready rows of the orgs wanted, in their order: by priority, jobs in turn, then age.
+
+    Of an org that has more than `MAX_HEAPS` jobs waiting, those come that are first in turn.
+    """
     with classified():
         rows = await connection.fetch(
-            sql("outbox.pick_ready"), shard.lane, shard.owner, shard.shard, orgs, share
+            sql("outbox.pick_ready"),
+            shard.lane,
+            shard.owner,
+            shard.shard,
+            [wish.org for wish in wanted],
+            [wish.share for wish in wanted],
+            [wish.after_job for wish in wanted],
+            MAX_HEAPS,
         )
     return [ReadyRow(*row) for row in rows]
 

@@ -2,6 +2,7 @@
 
     perdure:{lane:owner:shard}           a stream of hints
     perdure:{lane:owner:shard}:memory    there as long as Redis remembers what it was sent
+    perdure:{lane:owner:shard}:turn      whose turn it is to be sent to it
     perdure:{lane:owner}:workers         who serves a queue
     perdure:{lane:owner}:free:WORKER     free slots of one of them, for a short time
     perdure:freed                        channel on which a freed slot is told
@@ -68,3 +69,8 @@ class StreamName:
     def memory_key(self) -> str:
         """The key whose absence says that Redis lost what this stream held."""
         return f"{self}:memory"
+
+    @property
+    def turn_key(self) -> str:
+        """The key that holds whose turn it is."""
+        return f"{self}:turn"

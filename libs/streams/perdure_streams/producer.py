@@ -12,17 +12,21 @@ from perdure_streams.errors import STREAM_GONE, classified, unavailable
 from perdure_streams.groups import make_group
 from perdure_streams.message import Hint, encode
 from perdure_streams.names import StreamName
+from perdure_streams.turn import Turn
 
 XADD = declare("streams.xadd")
 REMEMBER = declare("streams.remember")
 
+NOBODYS = Turn()
+
 
 @dataclass(frozen=True, slots=True)
 class StreamState:
-    """What a stream holds: entries that are not settled, and whether Redis kept its memory."""
+    """What a stream holds: entries that are not settled, whether Redis kept its memory, a turn."""
 
     depth: int
     remembered: bool
+    turn: Turn = NOBODYS
 
 
 class Producer:
@@ -43,23 +47,29 @@ class Producer:
                 for stream in streams:
                     pipeline.xlen(str(stream))
                     pipeline.exists(stream.memory_key)
+                    pipeline.get(stream.turn_key)
                 answers = await pipeline.execute()
-        pairs = zip(answers[::2], answers[1::2], strict=True)
-        return [StreamState(int(depth), bool(remembered)) for depth, remembered in pairs]
+        return [
+            StreamState(int(depth), bool(remembered), Turn.decode(turn))
+            for depth, remembered, turn in zip(
+                answers[::3], answers[1::3], answers[2::3], strict=True
+            )
+        ]
 
-    async def publish(self, stream: StreamName, hints: Sequence[Hint]) -> list[str]:
-        """Add hints, all or none, and return their entry ids.
+    async def publish(
+        self, stream: StreamName, hints: Sequence[Hint], turn: Turn = NOBODYS
+    ) -> list[str]:
+        """Add hints, all or none, and return their entry ids; `turn` is whose it is after them.
 
         A stream that is gone is not made anew: it would stand there without its group (F086). The
         caller gets Unavailable, trouble `stream_gone`, and recovers the stream first.
         """
-        if not hints:
-            return []
         with classified():
             async with XADD.around(), self._client.pipeline(transaction=True) as pipeline:
                 for hint in hints:
                     pipeline.xadd(str(stream), encode(hint), nomkstream=True)
-                ids = await pipeline.execute()
+                pipeline.set(stream.turn_key, turn.encode())
+                ids = (await pipeline.execute())[:-1]
         if any(entry_id is None for entry_id in ids):
             raise unavailable(f"the stream {stream} is gone", STREAM_GONE)
         return [entry_id.decode() for entry_id in ids]

@@ -9,8 +9,8 @@ from perdure_machine.slots import slot_of
 from perdure_store.pool import Connection
 
 _ADD = """
-INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, traceparent, created_at)
-SELECT $1, r.run_id, 1, $2, $3, r.slot, $4, $5, clock_timestamp()
+INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, job, traceparent, created_at)
+SELECT $1, r.run_id, 1, $2, $3, r.slot, $4, $8, $5, clock_timestamp()
   FROM unnest($6::uuid[], $7::int[]) AS r (run_id, slot)
 RETURNING outbox_id
 """
@@ -29,6 +29,7 @@ class Outbox:
         org: str = "acme",
         queue: str = "io:shared",
         priority: int = 0,
+        job: int = 0,
         run_id: uuid.UUID | None = None,
         traceparent: str | None = None,
     ) -> list[int]:
@@ -37,7 +38,7 @@ class Outbox:
         runs = [run_id or uuid.uuid4() for _ in range(count)]
         slots = [slot_of(run, 1) for run in runs]
         rows = await self.connection.fetch(
-            _ADD, org, lane, owner, priority, traceparent, runs, slots
+            _ADD, org, lane, owner, priority, traceparent, runs, slots, job
         )
         return [row["outbox_id"] for row in rows]
 

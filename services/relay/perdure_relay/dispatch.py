@@ -29,11 +29,12 @@ from perdure_streams.producer import Producer, StreamState
 from redis.asyncio import Redis
 
 from perdure_relay import decisions
-from perdure_relay.decisions import Turn
 from perdure_relay.duties import Duties, Target
 from perdure_relay.metrics import PUBLISHED
-from perdure_relay.recovery import Recovery, shard_of
+from perdure_relay.picking import Picking
+from perdure_relay.recovery import Recovery
 from perdure_relay.stream_troubles import StreamTroubles
+from perdure_relay.turns import Walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Dispatcher:
         self._recovery = recovery
         self._settings = settings
         self._troubles = StreamTroubles(clock or SystemClock(), jitter)
-        self._after: dict[StreamName, str] = {}
+        self._picking = Picking(pool, settings.orgs_per_pass)
 
     async def run_once(self) -> Pass:
         """Serve each stream that has ready rows once; counts `published` and `recovered`."""
@@ -114,7 +115,7 @@ class Dispatcher:
         if not found.state.remembered:
             return await self._recover(stream)
         try:
-            done = await self._fill(stream, places)
+            done = await self._fill(found, places)
         except PerdureError as error:
             if error.reason is Reason.STORE_UNAVAILABLE:
                 raise
@@ -137,29 +138,21 @@ class Dispatcher:
             buffer=self._settings.buffer,
         )
 
-    async def _fill(self, stream: StreamName, places: int) -> Pass:
-        turn = await self._pick(stream, places)
-        if not turn.rows:
+    async def _fill(self, found: Found, places: int) -> Pass:
+        stream = found.target.stream
+        walk = await self._picking.pick(stream, found.state.turn, places)
+        if walk.turn == found.state.turn and not walk.rows:
             return _NOTHING
-        entry_ids = await self._publish(stream, turn.rows)
+        entry_ids = await self._publish(stream, walk)
         async with acquire(self._pool) as connection:
-            await outbox.mark_sent(connection, [row.outbox_id for row in turn.rows], entry_ids)
-        self._after[stream] = turn.after
-        return Pass({"published": len(entry_ids)}, more=turn.more)
+            await outbox.mark_sent(connection, [row.outbox_id for row in walk.rows], entry_ids)
+        self._picking.sent(stream, walk.rows)
+        return Pass({"published": len(entry_ids)}, more=walk.more)
 
-    async def _pick(self, stream: StreamName, places: int) -> Turn:
-        shard, after = shard_of(stream), self._after.get(stream, "")
-        limit = min(places, self._settings.orgs_per_pass)
-        async with acquire(self._pool) as connection:
-            orgs = await outbox.ready_orgs(connection, shard, after, limit)
-            share = decisions.share_of(places, max(1, len(orgs)))
-            picked = await outbox.pick_ready(connection, shard, orgs, share)
-        return decisions.take_turn(orgs, picked, places=places, share=share, limit=limit)
-
-    async def _publish(self, stream: StreamName, rows: Sequence[ReadyRow]) -> list[str]:
+    async def _publish(self, stream: StreamName, walk: Walk) -> list[str]:
         with ExitStack() as sending:
-            hints = [_hint(row, stream, sending) for row in rows]
-            entry_ids = await self._producer.publish(stream, hints)
+            hints = [_hint(row, stream, sending) for row in walk.rows]
+            entry_ids = await self._producer.publish(stream, hints, walk.turn)
         PUBLISHED.labels(stream.queue.lane).inc(len(entry_ids))
         return entry_ids
 

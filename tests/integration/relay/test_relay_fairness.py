@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from perdure_relay.duties import Duty
 from perdure_relay.parts import Parts
 from perdure_streams.announce import Announcer
 from perdure_streams.consumer import Consumer, Entry
@@ -13,6 +14,7 @@ from redis.asyncio import Redis
 
 Dispatch = Callable[[], Awaitable[int]]
 Deliver = Callable[..., Awaitable[list[Entry]]]
+Send = Callable[..., Awaitable[list[int]]]
 
 BUFFER = 2
 
@@ -21,6 +23,23 @@ BUFFER = 2
 async def memory(relay: Parts, outbox: Outbox, announcer: Announcer, io: Queue) -> None:
     """Lets Redis begin to remember the stream, so that each pass of the test sends."""
     await relay.recovery.recover(io.streams(1)[0])
+
+
+@pytest.fixture
+def send(relay: Parts, deliver: Deliver, outbox: Outbox, client: Redis, io: Queue) -> Send:
+    """Runs a relay's pass, and takes off all that it sent; returns the rows in the order sent."""
+
+    async def run(parts: Parts = relay) -> list[int]:
+        await parts.dispatcher.run_once()
+        entries = await deliver(io)
+        sent = "SELECT outbox_id FROM outbox WHERE run_id = $1"
+        rows = [await outbox.connection.fetchval(sent, entry.hint.run_id) for entry in entries]
+        for entry in entries:
+            await outbox.lease(entry.hint.run_id)
+        await Consumer(client, io.streams(1), "worker").settle(entries)
+        return rows
+
+    return run
 
 
 async def test_without_a_known_worker_nothing_is_sent(
@@ -104,6 +123,60 @@ async def test_within_an_org_priority_comes_before_age(
     (urgent,) = await outbox.add(priority=5)
     assert await dispatch() == BUFFER
     assert await outbox.states() == {low: "ready", old: "sent", young: "ready", urgent: "sent"}
+
+
+async def test_one_job_does_not_fill_the_window_of_its_org(
+    memory: None, outbox: Outbox, send: Send, announcer: Announcer, io: Queue
+) -> None:
+    await announcer.announce({io: 4})
+    flood = await outbox.add(100, job=1)
+    (other,), (third,) = await outbox.add(job=2), await outbox.add(job=-3)
+    assert set(await send()) == {*flood[:4], other, third}
+
+
+async def test_jobs_take_turns_where_there_is_one_place_at_a_time(
+    memory: None, outbox: Outbox, send: Send, announcer: Announcer, io: Queue
+) -> None:
+    await announcer.announce({io: 0})
+    one, other = await outbox.add(20, job=1), await outbox.add(20, job=2)
+    assert [*await send(), *await send(), *await send()] == [
+        row for pair in zip(one[:3], other[:3], strict=True) for row in pair
+    ]
+
+
+async def test_a_flood_of_small_priority_does_not_hold_up_another_job_of_a_higher_one(
+    memory: None, outbox: Outbox, send: Send, announcer: Announcer, io: Queue
+) -> None:
+    await announcer.announce({io: 0})
+    low, high = await outbox.add(20, job=1), await outbox.add(3, job=2, priority=1)
+    assert await send() == high[:2]
+    assert sorted(await send()) == sorted([high[2], low[0]])
+
+
+async def test_an_org_of_more_weight_gets_more_places(
+    memory: None, outbox: Outbox, relay: Parts, deliver: Deliver, announcer: Announcer, io: Queue,
+    database: Database,
+) -> None:  # fmt: skip
+    admin = await database.connect()
+    await admin.execute("INSERT INTO orgs (org, weight) VALUES ('a', 3)")
+    await announcer.announce({io: 6})
+    for org in "ab":
+        await outbox.add(50, org=org)
+    await relay.dispatcher.run_once()
+    assert "".join(entry.hint.org for entry in await deliver(io)) == "aaabaaab"
+
+
+async def test_another_relay_goes_on_with_the_turns_of_one_that_stopped(
+    memory: None, outbox: Outbox, relay: Parts, send: Send, announcer: Announcer, io: Queue,
+    make_relay: Callable[[Redis], Awaitable[Parts]], client: Redis,
+) -> None:  # fmt: skip
+    await announcer.announce({io: 0})
+    rows = {org: await outbox.add(9, org=org) for org in "abcde"}
+    assert sorted(await send()) == [rows["a"][0], rows["b"][0]]
+    await relay.duties.stop()
+    other = await make_relay(client)
+    await other.duties.wait_leading(Duty("io", 0))
+    assert sorted(await send(other)) == [rows["c"][0], rows["d"][0]]
 
 
 async def test_more_orgs_than_one_pass_takes_are_all_served(

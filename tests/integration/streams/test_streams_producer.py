@@ -9,6 +9,7 @@ from perdure_streams.errors import trouble_of
 from perdure_streams.message import Hint
 from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_streams.producer import Producer, StreamState
+from perdure_streams.turn import Turn
 from redis.asyncio import Redis
 
 STREAM = StreamName(Queue("io", "shared"), 0)
@@ -94,3 +95,10 @@ async def test_a_refused_password_is_told_without_showing_it(own_valkey: Embedde
     with pytest.raises(FailedPrecondition) as caught:
         await open_streams(url, client_name="test")
     assert "secret" not in caught.value.message
+
+
+async def test_whose_turn_it_is_is_kept_with_what_was_added(producer: Producer) -> None:
+    await producer.publish(STREAM, HINTS, Turn("acme", 2))
+    assert await producer.states([STREAM]) == [StreamState(2, True, Turn("acme", 2))]
+    await producer.publish(STREAM, [], Turn("b", 1))
+    assert await producer.states([STREAM]) == [StreamState(2, True, Turn("b", 1))]

@@ -1,7 +1,7 @@
 import uuid
 
 import pytest
-from perdure_machine.slots import SLOTS, slot_of
+from perdure_machine.slots import SLOTS, job_of, slot_of
 from perdure_streams.names import Queue, StreamName
 
 
@@ -9,6 +9,7 @@ def test_one_hash_tag_holds_a_stream_and_its_memory() -> None:
     stream = StreamName(Queue("io", "acme"), 3)
     assert str(stream) == "perdure:{io:acme:3}"
     assert stream.memory_key == "perdure:{io:acme:3}:memory"
+    assert stream.turn_key == "perdure:{io:acme:3}:turn"
 
 
 def test_one_hash_tag_holds_the_announcements_of_a_queue() -> None:
@@ -43,3 +44,8 @@ def test_slots_spread_steps_evenly() -> None:
         counts[slot_of(run_id, step)] += 1
     assert min(counts) > 50
     assert max(counts) < 200
+
+
+@pytest.mark.parametrize(("workflow", "job"), [("", -(1 << 31)), ("order", 1965659032)])
+def test_a_job_keeps_its_number_over_releases(workflow: str, job: int) -> None:
+    assert job_of(workflow) == job

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 from perdure_machine.actions import Instant, PutEffect
 from perdure_machine.changes import Changes, StepChange
-from perdure_machine.slots import slot_of
+from perdure_machine.slots import job_of, slot_of
 from perdure_machine.states import INTERNAL_TIMERS, RunLimit
 from perdure_machine.view import Parent, StepState
 from perdure_runtime.errors import Aborted, Reason
@@ -102,7 +102,7 @@ WRITE = Statement(
         RowSet.of(
             "enqueued",
             "org text, run_id uuid, step integer, lane text, owner text, slot smallint,"
-            "priority smallint, traceparent text",
+            "priority smallint, job integer, traceparent text",
         ),
         RowSet.of("dropped_timers", "timer_id bigint"),
         RowSet.of("dropped_step_timers", "run_id uuid, step integer, deadline boolean"),
@@ -293,10 +293,11 @@ def _history(changes: Iterable[Changes]) -> Iterable[Row]:
 def _outbox(changes: Iterable[Changes]) -> Iterable[Row]:
     for one in changes:
         run = one.run.run
+        job = job_of(run.workflow) if one.enqueue else 0
         for step in one.enqueue:
             slot = slot_of(run.run_id, step.step)
             yield (
-                run.org, run.run_id, step.step, step.lane, step.owner, slot, step.priority,
+                run.org, run.run_id, step.step, step.lane, step.owner, slot, step.priority, job,
                 step.traceparent,
             )  # fmt: skip
 

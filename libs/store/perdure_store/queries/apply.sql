@@ -241,8 +241,8 @@ WITH clock AS MATERIALIZED (
     DELETE FROM outbox AS o USING :dequeued
      WHERE o.run_id = u.run_id AND o.step = u.step
 ), outbox_insert AS (
-    INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, traceparent, created_at)
-    SELECT u.org, u.run_id, u.step, u.lane, u.owner, u.slot, u.priority, u.traceparent, clock.now
+    INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, job, traceparent, created_at)
+    SELECT u.org, u.run_id, u.step, u.lane, u.owner, u.slot, u.priority, u.job, u.traceparent, clock.now
       FROM clock, :enqueued
     ON CONFLICT ON CONSTRAINT outbox_one_per_step DO UPDATE SET state = 'ready', sent_at = NULL, entry_id = NULL
 ), timer_delete AS (

@@ -32,10 +32,10 @@ WITH RECURSIVE queues AS (
 SELECT lane, owner FROM queues
 
 -- name: ready_orgs
--- At most $4 orgs with ready rows in queue ($1, $2), those after org $3 first, then from the beginning.
+-- At most $4 orgs with ready rows in queue ($1, $2), from org $3 on, then from the beginning, with their weights.
 WITH RECURSIVE later AS (
     (SELECT 1 AS turn, o.org FROM outbox AS o
-      WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org > $3 ORDER BY o.org LIMIT 1)
+      WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org >= $3 ORDER BY o.org LIMIT 1)
     UNION ALL
     SELECT l.turn + 1, n.org
       FROM later AS l
@@ -47,35 +47,83 @@ WITH RECURSIVE later AS (
 ),
 earlier AS (
     (SELECT 1 AS turn, o.org FROM outbox AS o
-      WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org <= $3 ORDER BY o.org LIMIT 1)
+      WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org < $3 ORDER BY o.org LIMIT 1)
     UNION ALL
     SELECT e.turn + 1, n.org
       FROM earlier AS e
      CROSS JOIN LATERAL (
            SELECT o.org FROM outbox AS o
-            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org > e.org AND o.org <= $3
+            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org > e.org AND o.org < $3
             ORDER BY o.org LIMIT 1
      ) AS n
      WHERE e.turn < $4
+),
+in_turn AS (
+    SELECT part, turn, org
+      FROM (SELECT 0 AS part, turn, org FROM later UNION ALL SELECT 1, turn, org FROM earlier) AS parts
+     ORDER BY part, turn LIMIT $4
 )
-SELECT org FROM (
-    SELECT 0 AS part, turn, org FROM later UNION ALL SELECT 1, turn, org FROM earlier
-) AS orgs
- ORDER BY part, turn LIMIT $4
+SELECT t.org, coalesce(o.weight, 1) AS weight FROM in_turn AS t LEFT JOIN orgs AS o USING (org) ORDER BY t.part, t.turn
 
 -- name: pick_ready
--- At most $5 ready rows of each of the orgs $4 in shard $3 of queue ($1, $2), by priority, then age.
-SELECT r.outbox_id, r.org, r.run_id, r.step, r.traceparent
-  FROM unnest($4::text[]) WITH ORDINALITY AS t (org, turn)
+-- Of shard $3 of queue ($1, $2), at most $5 ready rows of each of the orgs $4: by priority, then its jobs in turn,
+-- those after job $6 first, then age. `heaps` are the first $7 pairs of priority and job that an org has rows of.
+SELECT r.outbox_id, t.org, r.run_id, r.step, r.traceparent, r.job
+  FROM unnest($4::text[], $5::integer[], $6::integer[]) WITH ORDINALITY AS t (org, share, after, turn)
  CROSS JOIN LATERAL (
-       SELECT o.outbox_id, o.org, o.run_id, o.step, o.traceparent, o.priority
-         FROM outbox AS o
-        WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
-          AND o.slot % (SELECT l.shards FROM lanes AS l WHERE l.lane = $1) = $3
-        ORDER BY o.priority DESC, o.outbox_id
-        LIMIT $5
+       WITH RECURSIVE heaps AS (
+           SELECT 0 AS place, 32768 AS priority, 0 AS job, true AS wrapped -- before all there are
+           UNION ALL
+           SELECT h.place + 1, n.priority, n.job, n.wrapped
+             FROM heaps AS h
+            CROSS JOIN LATERAL (
+                  (SELECT h.priority, o.job, h.wrapped FROM outbox AS o
+                    WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+                      AND o.priority = h.priority AND o.job > h.job
+                      AND o.job <= CASE WHEN h.wrapped THEN t.after ELSE 2147483647 END
+                    ORDER BY o.job LIMIT 1)
+                  UNION ALL
+                  (SELECT h.priority, o.job, true FROM outbox AS o
+                    WHERE NOT h.wrapped AND o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+                      AND o.priority = h.priority AND o.job <= t.after
+                    ORDER BY o.job LIMIT 1)
+                  UNION ALL
+                  (SELECT p.priority, j.job, j.wrapped
+                     FROM (SELECT o.priority FROM outbox AS o
+                            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+                              AND o.priority < h.priority
+                            ORDER BY o.priority DESC LIMIT 1) AS p
+                    CROSS JOIN LATERAL (
+                          (SELECT o.job, false AS wrapped FROM outbox AS o
+                            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+                              AND o.priority = p.priority AND o.job > t.after
+                            ORDER BY o.job LIMIT 1)
+                          UNION ALL
+                          (SELECT o.job, true FROM outbox AS o
+                            WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+                              AND o.priority = p.priority
+                            ORDER BY o.job LIMIT 1)
+                          LIMIT 1
+                    ) AS j)
+                  LIMIT 1
+            ) AS n
+            WHERE h.place < $7
+       )
+       SELECT m.*, h.priority, h.job, h.place
+         FROM heaps AS h
+        CROSS JOIN LATERAL (
+              SELECT o.outbox_id, o.run_id, o.step, o.traceparent, row_number() OVER (ORDER BY o.outbox_id) AS round
+                FROM outbox AS o
+               WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
+                 AND o.priority = h.priority AND o.job = h.job
+                 AND o.slot % (SELECT l.shards FROM lanes AS l WHERE l.lane = $1) = $3
+               ORDER BY o.outbox_id LIMIT t.share
+        ) AS m
+        WHERE h.place > 0
+        ORDER BY h.priority DESC, m.round, h.place
+        LIMIT t.share
  ) AS r
- ORDER BY t.turn, r.priority DESC, r.outbox_id
+ ORDER BY t.turn, r.priority DESC, r.round, r.place
 
 -- name: mark_sent
 -- Marks rows $1 as sent with entries $2, where they are still ready; a retry's row has another id.
@@ -109,21 +157,26 @@ UPDATE outbox AS o SET state = 'ready', sent_at = NULL, entry_id = NULL FROM sti
 RETURNING o.outbox_id
 
 -- name: oldest_ready
--- Seconds since the oldest ready row of each lane was made, by a loose index scan over owners, orgs and priorities.
+-- Seconds since the oldest ready row of each lane was made, by a loose index scan over owners, orgs, priorities and jobs.
 WITH RECURSIVE firsts AS (
-    (SELECT o.lane, o.owner, o.org, o.priority, o.created_at FROM outbox AS o
-      WHERE o.state = 'ready' ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.outbox_id LIMIT 1)
+    (SELECT o.lane, o.owner, o.org, o.priority, o.job, o.created_at FROM outbox AS o
+      WHERE o.state = 'ready' ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.job, o.outbox_id LIMIT 1)
     UNION ALL
     SELECT n.* FROM firsts AS f
      CROSS JOIN LATERAL (
-           (SELECT o.lane, o.owner, o.org, o.priority, o.created_at FROM outbox AS o
+           (SELECT o.lane, o.owner, o.org, o.priority, o.job, o.created_at FROM outbox AS o
+             WHERE o.state = 'ready' AND o.lane = f.lane AND o.owner = f.owner AND o.org = f.org
+               AND o.priority = f.priority AND o.job > f.job
+             ORDER BY o.job, o.outbox_id LIMIT 1)
+           UNION ALL
+           (SELECT o.lane, o.owner, o.org, o.priority, o.job, o.created_at FROM outbox AS o
              WHERE o.state = 'ready' AND o.lane = f.lane AND o.owner = f.owner AND o.org = f.org
                AND o.priority < f.priority
-             ORDER BY o.priority DESC, o.outbox_id LIMIT 1)
+             ORDER BY o.priority DESC, o.job, o.outbox_id LIMIT 1)
            UNION ALL
-           (SELECT o.lane, o.owner, o.org, o.priority, o.created_at FROM outbox AS o
+           (SELECT o.lane, o.owner, o.org, o.priority, o.job, o.created_at FROM outbox AS o
              WHERE o.state = 'ready' AND (o.lane, o.owner, o.org) > (f.lane, f.owner, f.org)
-             ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.outbox_id LIMIT 1)
+             ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.job, o.outbox_id LIMIT 1)
            LIMIT 1
      ) AS n
 )
