@@ -25,7 +25,8 @@ class Batcher(Generic[Item, Answer]):
     At most `at_once` batches are away at a time; more than one where a slow batch must not hold up
     the items behind it. `send` takes 1 to `max_items` items and returns one answer per item, in
     order. With `weigh`, a batch also stops growing before its weights sum to more than
-    `max_weight`; a heavier item goes alone. Whatever `send` raises is raised by every `submit` of that batch; nothing is retried.
+    `max_weight`; a heavier item goes alone. Whatever `send` raises is raised by every `submit` of
+    that batch; nothing is retried.
     """
 
     def __init__(
