@@ -23,6 +23,7 @@ PARTITIONED = {
     "blocks",
     "children",
     "dead_letters",
+    "run_subjects",
 }
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 PUBLISH = """

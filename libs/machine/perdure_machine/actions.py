@@ -263,6 +263,19 @@ class DropDeadLetter:
 
 
 @dataclass(frozen=True, slots=True)
+class PutSubject:
+    """What the step does, `WHOLE_RUN` for all that the run does, is about `subject`."""
+
+    step: int
+    subject: str
+    purpose: str = ""
+
+
+WHOLE_RUN = 0
+"""Stands for the run where a step is named that a subject belongs to: no step has it."""
+
+
+@dataclass(frozen=True, slots=True)
 class RecordHistory:
     """A line for the run's history; `seq` numbers it."""
 
@@ -325,6 +338,7 @@ Action = (
     | DropDeadLetter
     | MoveKey
     | RecordHistory
+    | PutSubject
     | RenameStep
     | MoveRun
     | RecordMigration

@@ -33,6 +33,7 @@ from perdure_machine.actions import (
     PutRun,
     PutScope,
     PutStep,
+    PutSubject,
     RecordAttempt,
     RecordHistory,
     RecordMigration,
@@ -106,6 +107,7 @@ class Changes:
     moved: MoveRun | None = None
     renamed: tuple[RenameStep, ...] = ()
     migrations: tuple[RecordMigration, ...] = ()
+    subjects: tuple[PutSubject, ...] = ()
 
     @property
     def drops_dead_letter(self) -> bool:
@@ -146,6 +148,7 @@ class _Folder:
         self.moved: MoveRun | None = None
         self.renamed: dict[int, RenameStep] = {}
         self.migrations: dict[UUID, RecordMigration] = {}
+        self.subjects: dict[int, PutSubject] = {}
 
     def take(self, action: Action) -> None:
         match action:
@@ -197,6 +200,8 @@ class _Folder:
                 self.renamed[step] = action
             case RecordMigration(migration_id):
                 self.migrations[migration_id] = action
+            case PutSubject(step):
+                self.subjects[step] = action
 
     def _put_run(self, action: PutRun) -> None:
         last = self.run
@@ -253,6 +258,7 @@ class _Folder:
             moved=self.moved,
             renamed=tuple(self.renamed.values()),
             migrations=tuple(self.migrations.values()),
+            subjects=tuple(self.subjects.values()),
         )
 
 

@@ -327,7 +327,8 @@ class View:
     sub-graphs that stop; `rows` scopes with their outputs, where these were asked for. `children`
     are by step; `leaving` those of them that are to end with what has ended, None where they were
     not asked for; `passed` the limits that the run is past by the database clock, looked up for
-    events about them only.
+    events about them only. `suppressed` tells of steps whether their subject is on a list that
+    forbids them.
     """
 
     run: RunState
@@ -349,6 +350,7 @@ class View:
     reopening: tuple[int, ...] | None = None
     queue: KeyQueue | None = None
     compensable: tuple[int, ...] | None = None
+    suppressed: Mapping[int, bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -372,6 +374,7 @@ class Wanted:
     signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
     top: bool = False  # all steps of the top scope
+    consents: frozenset[int] = frozenset()  # whether the subjects of these steps are suppressed
 
     def joined(self, other: Wanted) -> Wanted:
         """Return what either lacks."""

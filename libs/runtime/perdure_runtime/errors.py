@@ -102,6 +102,10 @@ class Reason(StrEnum):
         "MIGRATION_INVALID",
         "A migration maps nodes in a way that its two versions do not allow.",
     )
+    SUBJECT_KEY_MISSING = (
+        "SUBJECT_KEY_MISSING",
+        "This installation has no key under which the subjects of work are hashed.",
+    )
     RUN_CLOSED = ("RUN_CLOSED", "The run has ended and takes no more commands.")
     DEAD_LETTER_NOT_FOUND = ("DEAD_LETTER_NOT_FOUND", "The run is no dead letter.")
     EFFECT_UNRESOLVED = (

@@ -103,7 +103,14 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "attempts_outcome_known": _fault,
         "effects_pkey": _lost_race,
         "effects_kind_known": _fault,
-        "effects_calls_positive": _fault,
+        "effects_calls_counted": _fault,
+        "run_subjects_pkey": _lost_race,
+        "run_subjects_hash_length": _fault,
+        "suppressions_pkey": _lost_race,
+        "suppressions_hash_length": _fault,
+        "suppressions_purpose_plain": _invalid(
+            "purpose", "must be a letter, then letters, digits, _ . or -; or * for every"
+        ),
         "effects_settled_has_time": _fault,
         "scopes_pkey": _fault,
         "scopes_output_when_completed": _fault,

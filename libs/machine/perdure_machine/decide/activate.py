@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.choosing import chosen
+from perdure_machine.decide.consent import about_step, node_subject
 from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import EMITTED, emitted, post
@@ -111,7 +113,7 @@ def _begin(draft: Draft, node: Node, place: Place, scope: Scope) -> StepState:
         case Emit():
             return _emit(draft, node, place, node.kind, scope)
         case Task() | Http():
-            return dispatch(draft, node, place, work_input(draft, node.kind, scope))
+            return dispatch(draft, node, place, work_of(draft, node, scope))
 
 
 def _complete(
@@ -157,7 +159,7 @@ def _emit(draft: Draft, node: Node, place: Place, kind: Emit, scope: Scope) -> S
 
 
 def dispatch(
-    draft: Draft, node: Node, place: Place, payload: bytes, compensates: int | None = None
+    draft: Draft, node: Node, place: Place, work: Work, compensates: int | None = None
 ) -> StepState:
     """Begin work: its step is queued, or chained to the report that led to it."""
     run = draft.run
@@ -169,14 +171,17 @@ def dispatch(
         owner=owner,
         priority=max(-100, min(100, run.priority + node.priority)),
         effect_prefix=made.effect_prefix or _effect_prefix(run, place, node),
-        input=payload,
+        input=work.input,
         traceparent=run.traceparent,
         compensates=compensates,
     )
     # A step that was tried before, alone or with what it stands in, may have a call on record,
     # which only its acquisition looks up.
+    # So does whom it is about.
     may_have_called = step.fence > 0 or may_have_been_called(node.kind, place)
-    offer = None if may_have_called else draft.take_offer(Queue(node.lane, owner))
+    is_looked_up = may_have_called or work.subject is not None
+    about_step(draft, step, work.subject)
+    offer = None if is_looked_up else draft.take_offer(Queue(node.lane, owner))
     if offer is not None:
         draft.chained = hand_out(draft, step, offer.lease_id, offer.worker)
         return draft.chained.step
@@ -190,8 +195,21 @@ def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
     return "/".join(filter(None, (str(run.run_id), place.scope, node.id)))
 
 
-def work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
-    """Return the input of work. Raises `ExpressionFailed`."""
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a step is to do, JSON, and whom that is about."""
+
+    input: bytes
+    subject: str | None = None
+
+
+def work_of(draft: Draft, node: Node, scope: Scope) -> Work:
+    """Return the work of a node, a task's or a call. Raises `ExpressionFailed`."""
+    assert isinstance(node.kind, Task | Http)
+    return Work(_work_input(draft, node.kind, scope), node_subject(node, scope))
+
+
+def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
     if isinstance(kind, Task):
         if kind.choice is not None:
             chosen(kind, scope)  # or the node fails before anybody is asked
@@ -226,7 +244,7 @@ def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
 
 def expressions_of(node: Node) -> list[Expression | Template | None]:
     """Return the expressions that are evaluated when the node begins."""
-    return [node.when, node.deadline, *_of_kind(node.kind)]
+    return [node.when, node.deadline, node.subject, *_of_kind(node.kind)]
 
 
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from perdure_machine.decide.activate import dispatch, expressions_of, work_input
+from perdure_machine.decide.activate import dispatch, expressions_of, work_of
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
-from perdure_machine.definition.model import Http, Node, Task
+from perdure_machine.definition.model import Node
 from perdure_machine.expressions import ExpressionFailed, evaluate_bool
 from perdure_machine.node_error import encode_error, expression_error
 from perdure_machine.places import TOP, at_top
@@ -32,17 +32,16 @@ def _is_new(draft: Draft, id_: str) -> bool:
 
 
 def _begin(draft: Draft, node: Node) -> bool:
-    assert isinstance(node.kind, Task | Http)
     error = encode_error(draft.run.error) if draft.run.error is not None else None
     try:
         values = scope_for(draft, TOP, expressions_of(node), error=error)
         if node.when is not None and not evaluate_bool(node.when, values):
             skip(draft, node, TOP, "its condition was false")
             return False
-        payload = work_input(draft, node.kind, values)
+        work = work_of(draft, node, values)
     except ExpressionFailed as failure:
         failed = replace(new_step(draft, node, TOP, StepStatus.FAILED), compensates=AT_END)
         end_failed(draft, failed, expression_error(failure, node.id))
         return False
-    dispatch(draft, node, TOP, payload, compensates=AT_END)
+    dispatch(draft, node, TOP, work, compensates=AT_END)
     return True

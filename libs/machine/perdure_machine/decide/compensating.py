@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 
 from perdure_machine.actions import SetTimer
-from perdure_machine.decide.activate import dispatch, expressions_of, work_input
+from perdure_machine.decide.activate import dispatch, expressions_of, work_of
 from perdure_machine.decide.at_end import run_at_end
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import is_unresolved
@@ -18,7 +18,7 @@ from perdure_machine.decide.ending import end_compensated
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import new_step
 from perdure_machine.decide.uncaught import end_failed
-from perdure_machine.definition.model import Http, Node, Task
+from perdure_machine.definition.model import Node
 from perdure_machine.expressions import ExpressionFailed, Scope
 from perdure_machine.expressions.reads import THIS
 from perdure_machine.node_error import encode_error, expression_error
@@ -83,14 +83,13 @@ def _begin(draft: Draft, step: StepState) -> bool:
     if is_unresolved(draft, step):
         return _refuse(draft, step, "nobody knows whether its call was performed")
     draft.run = replace(draft.run, compensations=draft.run.compensations + 1)
-    assert isinstance(undo.kind, Task | Http)
     try:
-        payload = work_input(draft, undo.kind, _scope(draft, undo, step))
+        work = work_of(draft, undo, _scope(draft, undo, step))
     except ExpressionFailed as failure:
         failed = replace(new_step(draft, undo, place, StepStatus.FAILED), compensates=step.step)
         end_failed(draft, failed, expression_error(failure, undo.id))
         return False
-    begun = dispatch(draft, undo, place, payload, compensates=step.step)
+    begun = dispatch(draft, undo, place, work, compensates=step.step)
     draft.record("compensation_began", begun, of=step.node)
     return True
 

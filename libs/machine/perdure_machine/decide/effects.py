@@ -53,6 +53,16 @@ def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
     return draft.put_effect(begun)
 
 
+def refuse_uncalled(draft: Draft, step: StepState) -> None:
+    """Record that the call of a step that may not be made was never made."""
+    kind = draft.node(step).kind
+    if isinstance(kind, Http) and is_recorded(kind) and effect_of(draft, step) is None:
+        refused = EffectState(
+            _key(step), step.step, kind.effect, EffectStatus.REFUSED, step.fence, calls=0
+        )
+        draft.put_effect(refused, created=True)
+
+
 def settle_effect(draft: Draft, step: StepState, fence: int, told: EffectOutcome) -> None:
     """Record what the holder of `fence` knows of the effect.
 

@@ -6,6 +6,7 @@ from uuid import UUID
 
 from perdure_machine.actions import Dequeue, Enqueue, ExpectedExpiry, PutStep
 from perdure_machine.decide.choosing import handler_of
+from perdure_machine.decide.consent import refuse_suppressed
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import (
     begin_effect,
@@ -59,6 +60,8 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
     if is_forgotten(draft, step):
         give_to_review(draft, step)
         fail_forgotten(draft, step)
+        return Gone()
+    if refuse_suppressed(draft, step):
         return Gone()
     return hand_out(draft, step, event.lease_id, event.worker)
 

@@ -9,6 +9,7 @@ from perdure_runtime.errors import AlreadyExists, FieldViolation, InvalidArgumen
 
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.beginning import begin_run, limits_of, put_off
+from perdure_machine.decide.consent import about_run, run_subject
 from perdure_machine.decide.draft import Decision, Draft
 from perdure_machine.decide.exclusive import Entry, ahead, enter, key_of, queue_of
 from perdure_machine.decide.mail import store
@@ -40,6 +41,7 @@ def decide_start(
     correlation key that one of its nodes waits on.
     """
     draft = _new_draft(definition, lanes, event, mail)
+    about_run(draft)
     if event.start is not None:
         put_off(draft, event.start)
     elif event.exclusive_key is None:
@@ -76,6 +78,8 @@ def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start)
     draft = _new_draft(definition, lanes, event, NOTHING_SENT)
     with _refused("deadline"):
         limits_of(draft)
+    with _refused("subject"):
+        run_subject(draft)
     with _refused("exclusive key"):
         return replace(event, exclusive_key=key_of(draft))
 

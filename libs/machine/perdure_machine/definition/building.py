@@ -14,6 +14,7 @@ from perdure_machine.definition.prefetch import Prefetches
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read, Template, compile_template
 from perdure_machine.expressions.values import Json
+from perdure_machine.replacing import replace
 
 _NEED_ALL_WELL = (JoinKind.ALL, JoinKind.STRICT)
 
@@ -70,6 +71,8 @@ def build_graph(
             prefetch=prefetches.after(id_),
             undo=undo_of(id_) if id_ in graph.undos else None,
             undo_attempted=_undoes_attempts(graph.source.nodes[id_]),
+            subject=draft.subject,
+            purpose=draft.purpose,
         )
     for id_, draft in graph.undos.items():
         nodes[undo_of(id_)] = node_in_no_graph(undo_of(id_), graph.source.container, draft)
@@ -112,7 +115,15 @@ def node_in_no_graph(id_: str, container: str, draft: Draft) -> Node:
         priority=draft.priority,
         on_failure=(),
         prefetch=Prefetch(frozenset(), frozenset(), False),
+        subject=draft.subject,
+        purpose=draft.purpose,
     )
+
+
+def about_the_same(node: Node, whole: Template | None) -> Node:
+    """Return a node that names only a purpose as one about the subject of the whole run."""
+    names_only_a_purpose = node.purpose and node.subject is None
+    return replace(node, subject=whole) if names_only_a_purpose else node
 
 
 def _survived(

@@ -8,6 +8,7 @@ from copy import copy
 from dataclasses import dataclass
 
 from perdure_machine.definition import blocks, children, flow, signalling
+from perdure_machine.definition.about import check_about
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
@@ -83,6 +84,8 @@ class Draft:
     reads: tuple[tuple[Path, Read], ...]
     inner_reads: tuple[tuple[Path, Read], ...]
     graph_output: Template | None
+    subject: Template | None
+    purpose: str
 
     def part(self, path: Path) -> str:
         """Return the member of the node that something at `path` stands in."""
@@ -130,6 +133,7 @@ class Drafter(NodeCompiler):
         inside = self._inside(kinds[0], node[kinds[0]])
         kind = self._kind(kinds[0], node[kinds[0]], inside)
         signalling.check_deadline(self, kind, node)
+        check_about(self, kinds[0], node)
         graph_output = None
         if kinds[0] in blocks.KINDS:
             graph_output = blocks.graph_output(inside, kinds[0], mapping(node[kinds[0]]))
@@ -151,6 +155,8 @@ class Drafter(NodeCompiler):
             reads=tuple(self.reads),
             inner_reads=tuple(inside.reads),
             graph_output=graph_output,
+            subject=self.optional(node, "subject"),
+            purpose=str(node.get("purpose", "")),
         )
 
     def undo(self, node: Mapping[str, Json]) -> Draft | None:

@@ -20,7 +20,6 @@ NODE = KINDS | {
     "effect_key",
     "connection",
     "cost",
-    "subject",
 }
 TASK = frozenset({"connection"})
 HTTP = frozenset({"connection"})

@@ -365,7 +365,7 @@ class Node:
     `on_failure` leads to. `container` is the node whose sub-graph it stands in, empty for none.
     `survivors`: some node that descends from it may run after it failed. `undo` is the node of its
     compensation, which is in no graph; it runs for a completed step, or where `undo_attempted` for
-    any that was begun.
+    any that was begun. `subject` gives whom the node's work is about, `purpose` what it is for.
     """
 
     id: str
@@ -388,6 +388,8 @@ class Node:
     prefetch: Prefetch
     undo: str | None = None
     undo_attempted: bool = False
+    subject: Template | None = None
+    purpose: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -444,7 +446,7 @@ class Definition:
 
     `nodes` are those of all its graphs, because an id stands once in a document; `graphs` are by
     the id of the node that holds each, empty for the one at the top. `deadline` gives how long the
-    run may take from its beginning, None for no end.
+    run may take from its beginning, None for no end; `subject` whom all of the run is about.
     """
 
     name: str
@@ -457,6 +459,7 @@ class Definition:
     on_error: OnError
     compensate_on_cancel: bool = False
     at_end: tuple[AtEnd, ...] = ()
+    subject: Template | None = None
     warnings: tuple[Problem, ...] = field(default=())
 
     @property

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypedDict
 
@@ -11,6 +11,7 @@ from perdure_machine.definition import terms
 from perdure_machine.definition.at_end import at_end, drafts_at_end, named
 from perdure_machine.definition.building import (
     GraphDraft,
+    about_the_same,
     build_graph,
     leaf_output,
     node_in_no_graph,
@@ -90,11 +91,14 @@ def _definition(
     check_input_schema(members.get("input"), problems)
     limits = _limits(members.get("limits"), problems)
     deadline, exclusive = terms.deadline(members, problems), terms.exclusive(members, problems)
+    subject = terms.subject(members, problems)
+    _check_purposes([*_all_drafts(graphs), *last_drafts.values()], subject, problems)
     problems.refuse()
     schema = members.get("input")
     return Definition(
         name=str(members["name"]),
-        **_built(graphs, output, last_drafts),
+        **_built(graphs, output, last_drafts, subject),
+        subject=subject,
         at_end=ends,
         input_schema=None if schema is None else json.dumps(schema).encode(),
         limits=limits,
@@ -133,6 +137,21 @@ def _graph_draft(
     return GraphDraft(source, drafts, order or (), undos)
 
 
+def _all_drafts(graphs: Sequence[GraphDraft]) -> Iterator[Draft]:
+    for graph in graphs:
+        yield from (*graph.drafts.values(), *graph.undos.values())
+
+
+def _check_purposes(
+    drafts: Iterable[Draft], subject: Template | None, problems: Problems
+) -> None:
+    """Note nodes that say what their work is for and not about whom it is."""
+    for draft in drafts:
+        if draft.purpose and draft.subject is None and subject is None:
+            reason = "it says what the work is for and not about whom"
+            problems.add((*draft.path, "purpose"), reason, "add `subject` here or for the whole run")
+
+
 def _check_published(graphs: Sequence[GraphDraft], problems: Problems) -> None:
     """Note names under which two nodes publish, or a node that there is many times over."""
     first: dict[str, str] = {}
@@ -158,11 +177,14 @@ def _limits(limits: Json, problems: Problems) -> Limits:
 
 
 def _built(
-    graphs: Sequence[GraphDraft], output: Template | None, at_the_end: Mapping[str, Draft]
+    graphs: Sequence[GraphDraft],
+    output: Template | None,
+    at_the_end: Mapping[str, Draft],
+    subject: Template | None,
 ) -> _Built:
     """Build every graph; what each reads at its end stands on the node that holds it.
 
-    Nodes that run `at_the_end` are in none.
+    Nodes that run `at_the_end` are in none. Nodes that name only a purpose are about `subject`.
     """
     holders = {id_: draft for graph in graphs for id_, draft in graph.drafts.items()}
     run_reads = (output or leaf_output(graphs[0])).reads
@@ -174,6 +196,7 @@ def _built(
         last = {read for _, read in holder.inner_reads} if holder is not None else set[Read]()
         last |= (own or leaf_output(graph)).reads
         built[graph.source.container] = build_graph(graph, own, frozenset(last), run_reads, nodes)
+    nodes = {id_: about_the_same(node, subject) for id_, node in nodes.items()}
     return {"nodes": MappingProxyType(nodes), "graphs": MappingProxyType(built)}
 
 

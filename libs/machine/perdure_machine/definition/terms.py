@@ -1,4 +1,4 @@
-"""Compiles what a start settles for the whole run, before any node: its deadline, its key."""
+"""Compiles what a start settles for the whole run: its deadline, its key, whom it is about."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ def exclusive(document: Mapping[str, Json], problems: Problems) -> Exclusive | N
     policy = members.get("policy")
     known = isinstance(policy, str) and policy in set(ExclusivePolicy)
     return Exclusive(key, ExclusivePolicy(str(policy)) if known else ExclusivePolicy.QUEUE)
+
+
+def subject(document: Mapping[str, Json], problems: Problems) -> Template | None:
+    """Compile whom the whole run is about."""
+    if "subject" not in document:
+        return None
+    reads: list[tuple[Path, Read]] = []
+    template = template_at(document["subject"], ("subject",), problems, reads)
+    check_start_reads(reads, problems)
+    return template
 
 
 def check_start_reads(reads: list[tuple[Path, Read]], problems: Problems) -> None:

@@ -38,6 +38,7 @@ from perdure_machine.events import (
 )
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
+from perdure_machine.memory.consent import Suppressions
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import (
     DueTimer,
@@ -102,6 +103,7 @@ class MemoryEngine(Reads):
         super().__init__(now, lanes, retention)
         self._workflows = Workflows()
         self._keys = StartKeys(retention)
+        self.suppressions = Suppressions()
         self._run_numbers = count(1)
         self._timer_ids = count(1)
 
@@ -221,7 +223,9 @@ class MemoryEngine(Reads):
         if row is None or row.state.org != org:
             return [_run_not_found(run_id) for _ in events]
         before = view = replace(
-            view_of(row, self.now, self._post.mailbox(row.state)), queue=self._queue(row.state)
+            view_of(row, self.now, self._post.mailbox(row.state)),
+            queue=self._queue(row.state),
+            suppressed=self.suppressions.of_steps(row),
         )
         actions: list[Action] = []
         answers: dict[int, Reply | PerdureError] = {}

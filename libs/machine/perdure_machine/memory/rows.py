@@ -7,7 +7,7 @@ from uuid import UUID
 
 from perdure_runtime.errors import Aborted, Reason
 
-from perdure_machine.actions import PutDeadLetter, RecordAttempt, RecordHistory, SetTimer
+from perdure_machine.actions import PutDeadLetter, PutSubject, RecordAttempt, RecordHistory, SetTimer
 from perdure_machine.definition.model import Definition
 from perdure_machine.migration import Told
 from perdure_machine.places import At, Place
@@ -118,6 +118,7 @@ class RunRow:
     dead_letter: PutDeadLetter | None = None
     history: list[HistoryRow] = field(default_factory=list)
     migrations: dict[UUID, Told] = field(default_factory=dict)
+    subjects: dict[int, PutSubject] = field(default_factory=dict)
 
     def passed(self, now: float) -> frozenset[RunLimit]:
         """Return the limits that the run is past."""

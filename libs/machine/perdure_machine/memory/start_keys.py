@@ -18,6 +18,15 @@ class _Key:
     expires_at: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class StartAnswer:
+    """Which run it is, and whether this request made it."""
+
+    run_id: UUID
+    workflow_version: int
+    created: bool
+
+
 class StartKeys:
     """Which run holds which key; `retention` is how long a key outlives its run, in seconds."""
 

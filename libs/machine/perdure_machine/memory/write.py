@@ -34,6 +34,7 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         _write_effect(row, put, now)
     row.scopes |= {scope.place: scope for scope in changes.scopes}
     row.blocks |= {block.step: block for block in changes.blocks}
+    row.subjects |= {one.step: one for one in changes.subjects}
     row.children |= {put.child.step: put.child for put in changes.children}
     row.history += [HistoryRow(line, now) for line in changes.history]
     if changes.dead_letter is not None:

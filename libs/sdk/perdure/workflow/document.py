@@ -56,6 +56,7 @@ class Workflow(Part):
     limits: Limits | Unset = UNSET
     deadline: Duration | Expr | Unset = UNSET
     exclusive: Exclusive | Unset = UNSET
+    subject: str | int | Expr | Unset = UNSET
     on_error: OnError | Unset = UNSET
     compensate_on_cancel: bool | Unset = UNSET
     at_end: Sequence[AtEnd] | Unset = UNSET

@@ -87,6 +87,7 @@ class Kind(Part):
     """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first.
 
     `compensate` takes back what the node did; of a `Finish` it is whether what completed is.
+    `subject` is whom the work is about, `purpose` what it is for.
     """
 
     NAME: ClassVar[str]
@@ -106,6 +107,8 @@ class Kind(Part):
     publish: str | Unset = UNSET
     lane: str | Unset = UNSET
     priority: int | Unset = UNSET
+    subject: str | int | Expr | Unset = UNSET
+    purpose: str | Unset = UNSET
 
     def written(self) -> Json:
         """Return the node as the document has it."""

@@ -14,6 +14,7 @@ from perdure_machine.events import Event
 from perdure_machine.migration_events import in_turn, migrated_just_now, targets
 from perdure_machine.replacing import replace
 from perdure_machine.replies import Reply
+from perdure_machine.subjects import NO_KEY, SubjectKey
 from perdure_machine.view import KeyQueue, RunState, View, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import Aborted, NotFound, PerdureError, Reason
@@ -27,6 +28,7 @@ from perdure_store.apply.batch import (
     Skipped,
 )
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.consent import write_subjects
 from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_keys
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
@@ -42,11 +44,19 @@ class Applier:
     """Applies events to runs that exist.
 
     `retention` is how long a start key outlives its run, in seconds; `committed` is called with
-    what was written, after the commit (R2).
+    what was written, after the commit (R2). `subjects` is the key under which those of work are hashed.
     """
 
-    def __init__(self, catalogue: Catalogue, *, retention: float, committed: Committed) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        *,
+        retention: float,
+        committed: Committed,
+        subjects: SubjectKey = NO_KEY,
+    ) -> None:
         self._catalogue = catalogue
+        self._subjects = subjects
         self._retention = retention
         self._committed = committed
 
@@ -102,6 +112,7 @@ class Applier:
             await hold_ended(changes, keys)
             await write_changes(tx.connection, changes, retention=self._retention)
             await write_mail(tx.connection, changes, retention=self._retention)
+            await write_subjects(tx.connection, changes, self._subjects)
             tx.on_commit(lambda: self._committed(changes))
 
 

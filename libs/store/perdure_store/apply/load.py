@@ -41,6 +41,7 @@ from perdure_machine.view import (
 
 from perdure_store.apply.batch import RunEvents
 from perdure_store.apply.children import load_leaving, still_leaving, with_children
+from perdure_store.apply.consent import load_suppressed
 from perdure_store.apply.keys import KeyLocks
 from perdure_store.apply.load_scopes import (
     Blocks,
@@ -127,6 +128,7 @@ class More:
     open_inside: Mapping[str, tuple[StepState, ...]]
     rows: Mapping[RowsOf, tuple[ScopeState, ...]]
     mail: MoreMail
+    suppressed: Mapping[int, bool]
     leaving: tuple[ChildState, ...] = ()
     reopening: tuple[int, ...] = ()
     compensable: tuple[int, ...] = ()
@@ -166,6 +168,7 @@ class More:
             children=children,
             leaving=still_leaving(self.leaving, children) if self.wanted.leaving else view.leaving,
             mail=self.mail.added_to(view.mail),
+            suppressed={**view.suppressed, **self.suppressed},
         )
 
 
@@ -215,6 +218,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         {prefix: await load_open_inside(connection, run, prefix) for prefix in wanted.open_inside},
         {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
         await load_more_mail(connection, run, wanted, keys),
+        await load_suppressed(connection, run.run_id, wanted.consents),
         leaving,
         tuple(row["step"] for row in reopening),
         tuple(row["step"] for row in compensable),

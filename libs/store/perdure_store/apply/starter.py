@@ -18,6 +18,7 @@ from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
 from perdure_machine.mailbox import Mailbox, SignalState
 from perdure_machine.replacing import replace
+from perdure_machine.subjects import NO_KEY, SubjectKey
 from perdure_machine.view import Parent, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import (
@@ -30,6 +31,7 @@ from perdure_runtime.errors import (
 
 from perdure_store.apply.batch import MAX_WIDENINGS, Committed
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.consent import write_subjects
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.mail import load_more_mail, write_mail
 from perdure_store.apply.parting import together_or_apart
@@ -85,12 +87,19 @@ StartOutcome = StartAnswer | PerdureError
 
 
 class Starter:
-    """Starts runs; `retention` and `committed` as for `Applier`."""
+    """Starts runs; `retention`, `committed` and `subjects` as for `Applier`."""
 
     def __init__(
-        self, catalogue: Catalogue, run_ids: RunIds, *, retention: float, committed: Committed
+        self,
+        catalogue: Catalogue,
+        run_ids: RunIds,
+        *,
+        retention: float,
+        committed: Committed,
+        subjects: SubjectKey = NO_KEY,
     ) -> None:
         self._catalogue = catalogue
+        self._subjects = subjects
         self._run_ids = run_ids
         self._retention = retention
         self._committed = committed
@@ -217,6 +226,7 @@ class Starter:
         if changes:
             now_ms = await write_changes(tx.connection, changes, retention=self._retention)
             await write_mail(tx.connection, changes, retention=self._retention)
+            await write_subjects(tx.connection, changes, self._subjects)
             tx.on_commit(lambda: self._run_ids.learn(now_ms))
             tx.on_commit(lambda: self._committed(changes))
 

@@ -12,6 +12,7 @@ from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import DueTimer, MemoryEngine
 from perdure_machine.migration import Refusal, Told
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
+from perdure_machine.subjects import EVERY_PURPOSE
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import PerdureError
 
@@ -101,6 +102,14 @@ class MemoryPort:
     async def migrations(self, run_id: UUID) -> Sequence[Told]:
         """Return what became of a run in each of its migrations, in their order."""
         return self.engine.migrations(run_id)
+
+    async def suppress(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
+        """Forbid work about a subject, for one purpose or for every."""
+        self.engine.suppressions.add(org, subject, purpose)
+
+    async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
+        """Take a subject off the list again."""
+        self.engine.suppressions.remove(org, subject, purpose)
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

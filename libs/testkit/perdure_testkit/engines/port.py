@@ -13,6 +13,7 @@ from perdure_machine.mailbox import SignalState
 from perdure_machine.migration import OnPassed, OnRemoved, Refusal, Told
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.states import TimerKind
+from perdure_machine.subjects import EVERY_PURPOSE
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import PerdureError
 
@@ -151,6 +152,12 @@ class Engine(Protocol):
 
     async def migrations(self, run_id: UUID) -> Sequence[Told]:
         """Return what became of a run in each of its migrations, in their order."""
+
+    async def suppress(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
+        """Forbid work about a subject, for one purpose or for every."""
+
+    async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
+        """Take a subject off the list again."""
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

@@ -32,6 +32,7 @@ from perdure_machine.replies import (
     Stale,
 )
 from perdure_machine.states import TimerKind
+from perdure_machine.subjects import EVERY_PURPOSE, SubjectKey
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
 from perdure_store import run_migrations
@@ -48,6 +49,7 @@ from perdure_store.catalogue import publish_workflow
 from perdure_store.dead_letters import DeadLetterFilter, list_dead_letters, replay_later
 from perdure_store.leases import HeldLease, Renewal, renew_leases
 from perdure_store.signals import KeyedSignal, drop_signals, keep_signals, undelivered
+from perdure_store.suppressions import Suppression, add_suppression, remove_suppression
 from perdure_store.sweeps import expired_leases
 from perdure_store.timers import drop_orphans
 
@@ -108,8 +110,9 @@ _OF_RUNS = (
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",
     "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
-    "run_migrations", "run_migration_outcomes",
+    "run_migrations", "run_migration_outcomes", "run_subjects", "suppressions", "audit_log",
 )  # fmt: skip
+SUBJECT_KEY = SubjectKey(b"a key of tests, of no less than 32 bytes")
 EVER = 1e9
 """Seconds that are longer than any lane's lease."""
 
@@ -126,10 +129,17 @@ class PostgresPort:
         self.committed: list[Changes] = []
         self._catalogue, self._run_ids = Catalogue(), RunIds()
         self.applier = Applier(
-            self._catalogue, retention=RETENTION, committed=self.committed.extend
+            self._catalogue,
+            retention=RETENTION,
+            committed=self.committed.extend,
+            subjects=SUBJECT_KEY,
         )
         self.starter = Starter(
-            self._catalogue, self._run_ids, retention=RETENTION, committed=self.committed.extend
+            self._catalogue,
+            self._run_ids,
+            retention=RETENTION,
+            committed=self.committed.extend,
+            subjects=SUBJECT_KEY,
         )
 
     @classmethod
@@ -294,6 +304,14 @@ class PostgresPort:
             found.append(told)
         return found
 
+    async def suppress(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
+        """Forbid work about a subject, for one purpose or for every."""
+        await add_suppression(self.coordinator, suppression(org, subject, purpose))
+
+    async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
+        """Take a subject off the list again."""
+        await remove_suppression(self.coordinator, suppression(org, subject, purpose))
+
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""
         held = HeldLease(org, lease.run_id, lease.step, lease.fence, lease.lease_id)
@@ -377,6 +395,11 @@ class PostgresPort:
         """Return what is stuck (R10)."""
         rows = await self.admin.fetch("SELECT run_id, step, missing FROM no_way_forward")
         return [f"run {row['run_id']} step {row['step']}: {row['missing']}" for row in rows]
+
+
+def suppression(org: str, subject: str, purpose: str = EVERY_PURPOSE) -> Suppression:
+    """Return an entry of a list, asked for by a test."""
+    return Suppression(org, SUBJECT_KEY.hash(org, subject), purpose, "", "test")
 
 
 def start_request(org: str, start: StartOf) -> StartRequest:
