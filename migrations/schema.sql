@@ -94,6 +94,13 @@ END
 $function$
 ;
 
+CREATE FUNCTION subject_lock(subject_hash bytea)
+ RETURNS bigint
+ LANGUAGE sql
+ IMMUTABLE STRICT
+RETURN ((('x'::text || encode(substr(subject_hash, 1, 8), 'hex'::text)))::bit(64))::bigint
+;
+
 CREATE FUNCTION uuid7_floor(instant timestamp with time zone)
  RETURNS uuid
  LANGUAGE sql
@@ -305,7 +312,7 @@ CREATE TABLE effects (
     begun_at timestamp with time zone NOT NULL,
     settled_at timestamp with time zone,
     CONSTRAINT effects_pkey PRIMARY KEY (run_id, key),
-    CONSTRAINT effects_calls_positive CHECK ((calls > 0)),
+    CONSTRAINT effects_calls_counted CHECK (((calls > 0) OR ((calls = 0) AND (status = 'refused'::effect_status)))),
     CONSTRAINT effects_kind_known CHECK ((kind = ANY (ARRAY['provider'::text, 'reconcile'::text, 'none'::text]))),
     CONSTRAINT effects_settled_has_time CHECK (((status = 'settled'::effect_status) = (settled_at IS NOT NULL)))
 ) PARTITION BY RANGE (run_id);
@@ -533,6 +540,28 @@ CREATE TABLE audit_log (
     CONSTRAINT audit_log_pkey PRIMARY KEY (audit_id)
 );
 
+CREATE TABLE run_subjects (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    org text NOT NULL,
+    subject_hash bytea NOT NULL,
+    purpose text NOT NULL,
+    CONSTRAINT run_subjects_pkey PRIMARY KEY (run_id, step),
+    CONSTRAINT run_subjects_hash_length CHECK ((octet_length(subject_hash) = 32))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE suppressions (
+    org text NOT NULL,
+    subject_hash bytea NOT NULL,
+    purpose text NOT NULL,
+    reason text NOT NULL,
+    asked_by text NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    CONSTRAINT suppressions_pkey PRIMARY KEY (org, subject_hash, purpose),
+    CONSTRAINT suppressions_hash_length CHECK ((octet_length(subject_hash) = 32)),
+    CONSTRAINT suppressions_purpose_plain CHECK ((purpose ~ '^([*]|[a-z][a-z0-9_.-]{0,62})$'::text))
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -577,6 +606,7 @@ CREATE INDEX dead_letters_by_org ON dead_letters (org, run_id);
 CREATE INDEX dead_letters_by_workflow ON dead_letters (org, workflow, run_id);
 CREATE INDEX audit_log_by_org ON audit_log (org, audit_id);
 CREATE INDEX audit_log_by_target ON audit_log (action, target, audit_id);
+CREATE INDEX run_subjects_by_subject ON run_subjects (org, subject_hash, run_id);
 
 -- ---- Views
 
@@ -780,6 +810,10 @@ GRANT INSERT, SELECT, UPDATE ON run_migration_outcomes TO perdure_coordinator;
 GRANT SELECT ON run_migration_outcomes TO perdure_ingest;
 GRANT INSERT, SELECT ON audit_log TO perdure_coordinator;
 GRANT SELECT ON audit_log TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON run_subjects TO perdure_coordinator;
+GRANT SELECT ON run_subjects TO perdure_ingest;
+GRANT DELETE, INSERT, SELECT ON suppressions TO perdure_coordinator;
+GRANT SELECT ON suppressions TO perdure_ingest;
 
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;

@@ -86,9 +86,7 @@ async def test_a_step_with_a_subject_is_queued_and_not_chained(driver: Driver) -
     about = {"task": {"handler": "h"}, "subject": "${input.to}", "needs": ["first"]}
     await driver.publish({"first": {"task": {"handler": "h"}}, "send": about})
     run = await driver.start(TO_ADA)
-    reply = await driver.succeed(
-        await driver.acquire(run, "first"), offer=offer_of(driver.org)
-    )
+    reply = await driver.succeed(await driver.acquire(run, "first"), offer=offer_of("io:acme"))
     assert reply == Applied()
     assert (await driver.step(run, "send")).status is StepStatus.QUEUED
     await driver.engine.suppress(driver.org, "ada@example.org")
@@ -96,7 +94,10 @@ async def test_a_step_with_a_subject_is_queued_and_not_chained(driver: Driver) -
 
 
 async def test_a_purpose_alone_is_about_the_subject_of_the_run(driver: Driver) -> None:
-    nodes = {"a": {"task": {"handler": "h"}, "purpose": "marketing"}, "b": {"task": {"handler": "h"}}}
+    nodes = {
+        "a": {"task": {"handler": "h"}, "purpose": "marketing"},
+        "b": {"task": {"handler": "h"}},
+    }
     await driver.publish(nodes, subject="${input.to}")
     run = await driver.start(TO_ADA)
     await driver.engine.suppress(driver.org, "ada@example.org", "marketing")

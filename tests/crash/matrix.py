@@ -33,6 +33,7 @@ LIBRARY_OWNERS = {
     "store.commit_publish": ("coordinator",),
     "store.commit_replays": ("coordinator",),
     "store.commit_migration": ("coordinator",),
+    "store.commit_suppression": ("coordinator",),
     "store.commit_migration_cursor": ("coordinator",),
     "store.commit_renewals": ("coordinator",),
     "store.commit_put_off": ("coordinator",),

@@ -143,6 +143,24 @@ async def by_migrating(stage: Stage, entry: Entry) -> None:
     assert (run.workflow_version, len(run.steps)) == (2, 2)
 
 
+async def by_suppressing(stage: Stage, entry: Entry) -> None:
+    """Work about somebody is forbidden: it is, once, whoever was told."""
+    subject = f"{uuid.uuid4()}@example.org"
+    stage.arm(entry)
+    suppressing = asyncio.create_task(stage.client.consent.suppress(subject))
+    await stage.crash(entry)
+    await suppressing
+    assert len(await stage.client.consent.suppressions_of(subject)) == 1
+
+
+async def by_looking_up(stage: Stage, entry: Entry) -> None:
+    """The lists that somebody is on are asked for."""
+    stage.arm(entry)
+    looking = asyncio.create_task(stage.client.consent.suppressions_of("nobody"))
+    await stage.crash(entry)
+    assert not await looking
+
+
 async def _is_over(stage: Stage, migration_id: str) -> bool:
     migration = await stage.client.migrations.get(migration_id)
     return migration.HasField("all_sent_at") and migration.migrated == 1
@@ -385,6 +403,8 @@ SCENARIOS: dict[str, Scenario] = {
     "coordinator.notify": by_a_run,
     "coordinator.tell_of_child": by_a_child,
     "ingest.cancel_run": by_cancelling,
+    "ingest.change_suppression": by_suppressing,
+    "ingest.check_suppression": by_looking_up,
     "ingest.command_run": by_terminating,
     "ingest.migrate_runs": by_migrating,
     "ingest.publish_workflow": by_publishing,
@@ -407,6 +427,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_replays": by_replaying,
     "store.commit_starts": by_a_run_and_by_a_child,
     "store.commit_signals": by_signalling,
+    "store.commit_suppression": by_suppressing,
     "store.outbox_mark_sent": by_a_run,
     "store.outbox_ready_again": by_a_lost_entry,
     "store.release_leadership": by_stopping,

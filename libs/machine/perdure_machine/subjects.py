@@ -32,9 +32,7 @@ class SubjectKey:
         Raises `FailedPrecondition` without a secret, `InvalidArgument` for a subject without text.
         """
         if not self.secret:
-            raise FailedPrecondition(
-                "this installation has no key for subjects", reason=Reason.SUBJECT_KEY_MISSING
-            )
+            raise no_subject_key()
         text = normal(subject)
         if not text or len(subject) > MAX_SUBJECT:
             problem = f"has 1 to {MAX_SUBJECT} characters"
@@ -44,6 +42,13 @@ class SubjectKey:
                 violations=[FieldViolation("subject", problem)],
             )
         return hmac.digest(self.secret, f"{org}\0{text}".encode(), "sha256")
+
+
+def no_subject_key() -> FailedPrecondition:
+    """Say that subjects cannot be hashed here."""
+    return FailedPrecondition(
+        "this installation has no key for subjects", reason=Reason.SUBJECT_KEY_MISSING
+    )
 
 
 NO_KEY = SubjectKey()

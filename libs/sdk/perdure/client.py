@@ -29,6 +29,7 @@ from perdure_contracts.v1 import (
 )
 
 from perdure.address import find_address
+from perdure.client_consent import Consent
 from perdure.client_migrations import Migrations
 from perdure.client_transport import Transport, pause_before
 from perdure.errors import PerdureUnavailable
@@ -85,6 +86,11 @@ class Client:
     @cached_property
     def _system(self) -> system_service_pb2_grpc.SystemServiceStub:
         return system_service_pb2_grpc.SystemServiceStub(self._transport.channel)
+
+    @cached_property
+    def consent(self) -> Consent:
+        """Whom work must not be about."""
+        return Consent(self._transport)
 
     @cached_property
     def migrations(self) -> Migrations:

@@ -3,6 +3,7 @@
 Each is told only what its duty needs: the worker, for one, never learns a database URL.
 """
 
+import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,10 @@ OPS_PORTS: Mapping[str, int] = MappingProxyType(
         "sweeper": 7459,
     }
 )
+
+
+SUBJECT_KEY = "of a stack for development, known to all"
+"""What such a stack hashes subjects with; one that holds people's data is given another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,6 +152,7 @@ def _environment(name: str, ports: ServicePorts, backends: Backends) -> dict[str
         env["PERDURE_GRPC_PORT"] = str(ports.ingest)
     if service == "coordinator":
         env["PERDURE_GRPC_PORT"] = str(ports.coordinator)
+        env["PERDURE_SUBJECT_KEY"] = os.environ.get("PERDURE_SUBJECT_KEY", SUBJECT_KEY)
     if service in CALLS_COORDINATOR:
         env["PERDURE_COORDINATOR_ADDRESS"] = ports.address("coordinator")
     if service in WITH_DATABASE:

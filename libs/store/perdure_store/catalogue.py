@@ -10,6 +10,7 @@ from datetime import datetime
 import asyncpg
 from perdure_machine.definition.model import Definition
 from perdure_machine.definition.parse import canonical, parse
+from perdure_machine.subjects import no_subject_key
 from perdure_runtime import fail_points
 
 from perdure_store.lanes import load_lanes
@@ -31,14 +32,19 @@ class Published:
     created: bool
 
 
-async def publish_workflow(connection: Connection, org: str, document: bytes) -> Published:
+async def publish_workflow(
+    connection: Connection, org: str, document: bytes, *, hashes_subjects: bool = True
+) -> Published:
     """Store `document` as the next version, unless the latest has the same content already.
 
-    Raises `DefinitionInvalid` with all problems.
+    Raises `DefinitionInvalid` with all problems, and `FailedPrecondition` for one with subjects
+    unless this installation `hashes_subjects`.
     """
     # Before the transaction and apart from the event loop: a large document takes long (R13, P8).
     lanes = frozenset(await load_lanes(connection))
     definition = await asyncio.to_thread(parse, document, known_lanes=lanes)
+    if definition.is_about_subjects and not hashes_subjects:
+        raise no_subject_key()
     digest = hashlib.sha256(canonical(document)).digest()
     async with transaction(connection, COMMIT_PUBLISH):
         await connection.execute(sql("catalogue.lock_name"), org, definition.name)

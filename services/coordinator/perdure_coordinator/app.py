@@ -8,6 +8,9 @@ from itertools import chain
 from uuid import UUID
 
 import asyncpg
+from perdure_contracts.internal.v1.consent_service_pb2_grpc import (
+    add_ConsentServiceServicer_to_server,
+)
 from perdure_contracts.internal.v1.control_service_pb2_grpc import (
     add_ControlServiceServicer_to_server,
 )
@@ -15,6 +18,7 @@ from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     add_CoordinatorServiceServicer_to_server,
 )
 from perdure_machine.changes import Changes
+from perdure_machine.subjects import SubjectKey
 from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Group, Service
@@ -36,6 +40,7 @@ from perdure_store.timers import drop_orphans, put_off
 from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
+from perdure_coordinator.consent_servicer import Consent
 from perdure_coordinator.counting import count
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.servicers import Control, Coordinator
@@ -44,6 +49,7 @@ from perdure_coordinator.wakeups import WakeUps
 
 HOT = "perdure.internal.v1.CoordinatorService"
 CONTROL = "perdure.internal.v1.ControlService"
+CONSENT = "perdure.internal.v1.ConsentService"
 
 UNTRACED = frozenset(
     f"/{HOT}/{method}"
@@ -92,8 +98,11 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         wake_ups.committed(changes)
         count(changes)
 
-    applier = Applier(catalogue, retention=retention, committed=committed)
-    starter = Starter(catalogue, run_ids, retention=retention, committed=committed)
+    subjects = SubjectKey(config.subject_key.encode())
+    applier = Applier(catalogue, retention=retention, committed=committed, subjects=subjects)
+    starter = Starter(
+        catalogue, run_ids, retention=retention, committed=committed, subjects=subjects
+    )
     committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
@@ -122,7 +131,10 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
                 add_CoordinatorServiceServicer_to_server,
                 Coordinator(committers, starts, signals, renewals, firing),
             ),
-            CONTROL: partial(add_ControlServiceServicer_to_server, Control(spare, catalogue)),
+            CONTROL: partial(
+                add_ControlServiceServicer_to_server, Control(spare, catalogue, subjects)
+            ),
+            CONSENT: partial(add_ConsentServiceServicer_to_server, Consent(spare, subjects)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )

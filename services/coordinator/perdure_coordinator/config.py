@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure_runtime.config import setting
 from perdure_runtime.config_groups import DatabaseConfig, GrpcConfig, ServiceConfig
+from perdure_runtime.errors import FieldViolation
+
+MIN_KEY_LENGTH = 32
+"""Characters of a key that nobody guesses."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +46,19 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
         unit="seconds",
         help="How long a signal by a key that is no run's waits for a run that asks for it.",
     )
+    subject_key: str = setting(
+        "",
+        secret=True,
+        help="Secret under which the subjects of work are hashed, at least 32 characters, the same "
+        "for all replicas and for good; empty refuses definitions with subjects, suppressions and "
+        "erasures.",
+    )
     lane_refresh: float = setting(
         5.0, min=0.1, max=3600.0, unit="seconds", help="How old a known setting of a lane may be."
     )
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse a key that might be guessed."""
+        yield from super().problems()
+        if self.subject_key and len(self.subject_key) < MIN_KEY_LENGTH:
+            yield FieldViolation("subject_key", f"must have {MIN_KEY_LENGTH} characters or more")

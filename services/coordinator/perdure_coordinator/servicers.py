@@ -12,6 +12,7 @@ from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServic
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     CoordinatorServiceServicer,
 )
+from perdure_machine.subjects import SubjectKey
 from perdure_store.apply.catalogue import Catalogue
 
 from perdure_coordinator.children import Starts
@@ -135,15 +136,16 @@ class Coordinator(CoordinatorServiceServicer):
 class Control(ControlServiceServicer):
     """The catalogue."""
 
-    def __init__(self, spare: asyncpg.Pool, catalogue: Catalogue) -> None:
+    def __init__(self, spare: asyncpg.Pool, catalogue: Catalogue, subjects: SubjectKey) -> None:
         self._spare = spare
         self._catalogue = catalogue
+        self._subjects = subjects
 
     async def PublishWorkflow(
         self, request: control.PublishWorkflowRequest, context: Context
     ) -> control.PublishWorkflowResponse:
         """See `handlers/publish_workflow.py`."""
-        return await publish_workflow(self._spare, request)
+        return await publish_workflow(self._spare, self._subjects, request)
 
     async def ListLanes(
         self, request: control.ListLanesRequest, context: Context

@@ -7,6 +7,7 @@ import asyncio
 import asyncpg
 import grpc
 from perdure_contracts.v1 import (
+    consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
     run_service_pb2_grpc,
     system_service_pb2_grpc,
@@ -21,6 +22,7 @@ from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 
 from perdure_ingest.config import IngestConfig
+from perdure_ingest.consent_servicer import ConsentServicer
 from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
 from perdure_ingest.identity import Identify, everybody_is
@@ -96,6 +98,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     workflows = WorkflowServicer(doors, identify)
     dead_letters = DeadLetterServicer(doors, identify)
     system = SystemServicer(doors, identify)
+    consent = ConsentServicer(doors, identify)
     return {
         "perdure.v1.RunService": lambda server: (
             run_service_pb2_grpc.add_RunServiceServicer_to_server(runs, server)
@@ -107,6 +110,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
             dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(
                 dead_letters, server
             )
+        ),
+        "perdure.v1.ConsentService": lambda server: (
+            consent_service_pb2_grpc.add_ConsentServiceServicer_to_server(consent, server)
         ),
         "perdure.v1.SystemService": lambda server: (
             system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)

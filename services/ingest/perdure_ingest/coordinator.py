@@ -27,6 +27,8 @@ from perdure_runtime.lifecycle import Component
 from perdure_runtime.rpc.client import RpcClient
 from perdure_runtime.rpc.errors import from_status
 
+from perdure_ingest.consent_calls import ConsentCalls
+
 START_RUN = declare("ingest.start_run")
 SIGNAL = declare("ingest.signal")
 CANCEL_RUN = declare("ingest.cancel_run")
@@ -64,6 +66,7 @@ class Coordinator(Component):
         self._client = client
         self._runs = coordinator_service_pb2_grpc.CoordinatorServiceStub(client.channel)
         self._control = control_service_pb2_grpc.ControlServiceStub(client.channel)
+        self.consent = ConsentCalls(client)
         self._starts = Batcher(
             self._send_starts, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
         )

@@ -227,7 +227,6 @@ def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> 
         "effect_key",
         "connection",
         "cost",
-        "subject",
     ],
 )
 def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
@@ -379,3 +378,18 @@ def test_a_node_of_a_sub_graph_publishes_nothing() -> None:
 def test_an_exclusive_key_is_a_template_over_the_input(exclusive: str, path: str) -> None:
     found = problems(f"name: w\nnodes: {{a: {{wait: 1s}}}}\nexclusive: {exclusive}")
     assert set(found) == {path}
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("name: w\nnodes: {a: {wait: 1s, subject: ada}}", "nodes.a.subject"),
+        ("name: w\nsubject: ada\nnodes: {a: {wait: 1s, purpose: p}}", "nodes.a.purpose"),
+        ("name: w\nnodes: {a: {task: {handler: h}, purpose: p}}", "nodes.a.purpose"),
+        ("name: w\nnodes: {a: {task: {handler: h}, subject: s, purpose: P!}}", "nodes.a.purpose"),
+        ("name: w\nnodes: {a: {task: {handler: h}, subject: true}}", "nodes.a.subject"),
+        ("name: w\nsubject: '${nodes.a.output}'\nnodes: {a: {wait: 1s}}", "subject"),
+    ],
+)
+def test_a_subject_stands_on_work_and_a_purpose_says_for_whom(text: str, path: str) -> None:
+    assert list(problems(text)) == [path]

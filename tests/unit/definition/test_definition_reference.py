@@ -47,6 +47,10 @@ LEAST: dict[str, dict[str, Any]] = {
     "run": {"workflow": "other"},
     "cancel_run": {"run": OTHER_RUN},
 }
+BESIDE: dict[str, dict[str, Any]] = {
+    "cancel_rest": {"join": "any"},
+    "purpose": {"subject": "${input.email}"},
+}
 PLACES = ("exclusive", "node", *LEAST, "case", "handler", "retry_rule")
 
 
@@ -62,8 +66,10 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in each(SCHEMA["properties"]):
         yield name, document({"wait": 1}, **{name: value})
     for name, value in each(definitions["node"]["properties"]):
-        join = {"join": "any"} if name == "cancel_rest" else {}
-        yield f"node.{name}", document({"task": {"handler": "h"}, **join, name: value})
+        yield (
+            f"node.{name}",
+            document({"task": {"handler": "h"}, **BESIDE.get(name, {}), name: value}),
+        )
     for kind in KINDS:
         for value in definitions[kind]["examples"]:
             yield kind, document({kind: value})

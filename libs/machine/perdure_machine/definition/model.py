@@ -463,6 +463,12 @@ class Definition:
     warnings: tuple[Problem, ...] = field(default=())
 
     @property
+    def is_about_subjects(self) -> bool:
+        """Whether it says anywhere whom its work is about."""
+        nodes = self.nodes.values()
+        return self.subject is not None or any(node.subject is not None for node in nodes)
+
+    @property
     def compensates(self) -> bool:
         """Whether any node of it has a compensation."""
         return any(node.undo is not None for node in self.nodes.values())

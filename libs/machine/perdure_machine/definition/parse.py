@@ -142,14 +142,14 @@ def _all_drafts(graphs: Sequence[GraphDraft]) -> Iterator[Draft]:
         yield from (*graph.drafts.values(), *graph.undos.values())
 
 
-def _check_purposes(
-    drafts: Iterable[Draft], subject: Template | None, problems: Problems
-) -> None:
+def _check_purposes(drafts: Iterable[Draft], subject: Template | None, problems: Problems) -> None:
     """Note nodes that say what their work is for and not about whom it is."""
     for draft in drafts:
         if draft.purpose and draft.subject is None and subject is None:
             reason = "it says what the work is for and not about whom"
-            problems.add((*draft.path, "purpose"), reason, "add `subject` here or for the whole run")
+            problems.add(
+                (*draft.path, "purpose"), reason, "add `subject` here or for the whole run"
+            )
 
 
 def _check_published(graphs: Sequence[GraphDraft], problems: Problems) -> None:

@@ -29,4 +29,6 @@ class Suppressions:
         if about is None:
             return False
         subject = (row.state.org, normal(about.subject))
-        return any((*subject, purpose) in self._listed for purpose in (about.purpose, EVERY_PURPOSE))
+        return any(
+            (*subject, purpose) in self._listed for purpose in (about.purpose, EVERY_PURPOSE)
+        )

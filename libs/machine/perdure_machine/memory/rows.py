@@ -7,7 +7,13 @@ from uuid import UUID
 
 from perdure_runtime.errors import Aborted, Reason
 
-from perdure_machine.actions import PutDeadLetter, PutSubject, RecordAttempt, RecordHistory, SetTimer
+from perdure_machine.actions import (
+    PutDeadLetter,
+    PutSubject,
+    RecordAttempt,
+    RecordHistory,
+    SetTimer,
+)
 from perdure_machine.definition.model import Definition
 from perdure_machine.migration import Told
 from perdure_machine.places import At, Place

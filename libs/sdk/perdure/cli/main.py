@@ -8,6 +8,7 @@ from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
 from perdure.cli.plugins import brought_command, brought_names, service_command
 from perdure.cli.run import run
+from perdure.cli.suppressions import suppression
 from perdure.cli.workflow import workflow
 
 
@@ -30,7 +31,7 @@ def cli() -> None:
     """
 
 
-for _command in (workflow, run, dlq, doctor, service_command()):
+for _command in (workflow, run, dlq, suppression, doctor, service_command()):
     cli.add_command(_command)
 
 

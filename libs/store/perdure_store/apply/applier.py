@@ -44,7 +44,7 @@ class Applier:
     """Applies events to runs that exist.
 
     `retention` is how long a start key outlives its run, in seconds; `committed` is called with
-    what was written, after the commit (R2). `subjects` is the key under which those of work are hashed.
+    what was written, after the commit (R2). `subjects` is the key under which subjects are hashed.
     """
 
     def __init__(

@@ -32,7 +32,13 @@ async def write_subjects(
 ) -> None:
     """Write whom new runs and steps are about; only where they say so."""
     rows = [
-        (c.run.run.run_id, one.step, c.run.run.org, key.hash(c.run.run.org, one.subject), one.purpose)
+        (
+            c.run.run.run_id,
+            one.step,
+            c.run.run.org,
+            key.hash(c.run.run.org, one.subject),
+            one.purpose,
+        )
         for c in changes
         for one in c.subjects
     ]

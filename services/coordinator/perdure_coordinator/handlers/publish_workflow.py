@@ -9,6 +9,7 @@ from perdure_contracts.internal.v1.control_service_pb2 import (
     PublishWorkflowRequest,
     PublishWorkflowResponse,
 )
+from perdure_machine.subjects import SubjectKey
 from perdure_store.catalogue import publish_workflow as publish
 from perdure_store.pool import acquire
 
@@ -16,11 +17,13 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 async def publish_workflow(
-    spare: asyncpg.Pool, request: PublishWorkflowRequest
+    spare: asyncpg.Pool, subjects: SubjectKey, request: PublishWorkflowRequest
 ) -> PublishWorkflowResponse:
     """Publish the document."""
     async with acquire(spare) as connection:
-        published = await publish(connection, request.org, request.document)
+        published = await publish(
+            connection, request.org, request.document, hashes_subjects=bool(subjects.secret)
+        )
     return PublishWorkflowResponse(
         name=published.name,
         version=published.version,

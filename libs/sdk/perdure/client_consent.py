@@ -1,0 +1,53 @@
+"""Whom work must not be about: suppression lists."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+
+from perdure_contracts.v1 import consent_service_pb2, consent_service_pb2_grpc
+
+from perdure.client_transport import Transport
+
+EVERY_PURPOSE = "*"
+
+
+class Consent:
+    """A client's calls about subjects. Every method raises as those of `Client` do."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._stub = consent_service_pb2_grpc.ConsentServiceStub(transport.channel)
+
+    async def suppress(
+        self, subject: str, purpose: str = EVERY_PURPOSE, *, reason: str = ""
+    ) -> bool:
+        """Forbid work about a subject; return whether that is new."""
+        request = consent_service_pb2.AddSuppressionRequest(
+            subject=subject, purpose=purpose, reason=reason
+        )
+        return (await self._transport.call(self._stub.AddSuppression, request)).added
+
+    async def allow(self, subject: str, purpose: str = EVERY_PURPOSE, *, reason: str = "") -> bool:
+        """Take a subject off a list; return whether it was there."""
+        request = consent_service_pb2.RemoveSuppressionRequest(
+            subject=subject, purpose=purpose, reason=reason
+        )
+        return (await self._transport.call(self._stub.RemoveSuppression, request)).removed
+
+    async def suppressions_of(self, subject: str) -> Sequence[consent_service_pb2.Suppression]:
+        """Return the lists that a subject is on."""
+        request = consent_service_pb2.CheckSuppressionRequest(subject=subject)
+        return (await self._transport.call(self._stub.CheckSuppression, request)).suppressions
+
+    async def suppressions(
+        self, purpose: str = ""
+    ) -> AsyncGenerator[consent_service_pb2.Suppression, None]:
+        """Yield the entries of all lists, or of that for one purpose."""
+        request = consent_service_pb2.ListSuppressionsRequest(purpose=purpose)
+        while True:
+            page = await self._transport.call(self._stub.ListSuppressions, request)
+            for one in page.suppressions:
+                yield one
+            if not page.next_page_token:
+                return
+            request.page_token = page.next_page_token
