@@ -32,6 +32,9 @@ OPS_PORTS: Mapping[str, int] = MappingProxyType(
     }
 )
 
+OWN_NETWORKS = ("127.0.0.0/8", "::1/128")
+"""Where outside calls may go besides the public internet: to what is tried out beside the stack."""
+
 
 SUBJECT_KEY = "of a stack for development, known to all"
 """What such a stack hashes subjects with; one that holds people's data is given another."""
@@ -153,6 +156,8 @@ def _environment(name: str, ports: ServicePorts, backends: Backends) -> dict[str
     if service == "coordinator":
         env["PERDURE_GRPC_PORT"] = str(ports.coordinator)
         env["PERDURE_SUBJECT_KEY"] = os.environ.get("PERDURE_SUBJECT_KEY", SUBJECT_KEY)
+    if service == "worker":
+        env["PERDURE_WORKER_EGRESS_ALLOW"] = ",".join(OWN_NETWORKS)
     if service in CALLS_COORDINATOR:
         env["PERDURE_COORDINATOR_ADDRESS"] = ports.address("coordinator")
     if service in WITH_DATABASE:

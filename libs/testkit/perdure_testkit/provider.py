@@ -1,7 +1,7 @@
-"""An outside provider for tests: an HTTP server that honours `Idempotency-Key` and logs each call.
+"""An outside provider for tests: an HTTP server that logs each call and counts what it really did.
 
-A path answers as its `Behaviour` says, the default where none was scripted. Work under a key is
-done once, however often it is asked for.
+It honours `Idempotency-Key` or not, as its `Keys` say, and answers a look-up by key at `LOOKUP`. A
+path answers as its `Behaviour` says, `WORK` where none was scripted.
 """
 
 from __future__ import annotations
@@ -12,11 +12,28 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from urllib.parse import parse_qs, urlsplit
 
 from perdure_testkit.waiting import ENGINE_PATIENCE, eventually
 
 KEY_HEADER = "idempotency-key"
 LOOPBACK = "127.0.0.1"
+LOOKUP = "/lookup"
+"""The path at which `?key=` is answered with 200 if its work was done, else with 404."""
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What the provider makes of a key: `honours` it, so that its work is done once, for `seconds`
+    after that, None for ever.
+    """
+
+    honours: bool = True
+    seconds: float | None = None
+
+
+HONOURED = Keys()
+IGNORED = Keys(honours=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +41,36 @@ class Behaviour:
     """What becomes of one call.
 
     `works`: the work is done before the answer. `status` and `headers` are the answer's; a status
-    of 0 drops the connection instead. `hold`, if given, is awaited first, so that the call is open.
+    of 0 drops the connection instead. `hold`, if given, is awaited before the work and `delay`
+    after it, so that the call is open. `body` replaces the usual answer; `cut` sends so many bytes
+    of it and drops the connection, and `pace` waits so many seconds before each 1,000.
     """
 
     works: bool = True
     status: int = 200
     headers: Mapping[str, str] = field(default_factory=dict)
     hold: asyncio.Event | None = None
+    delay: asyncio.Event | None = None
+    body: bytes | None = None
+    cut: int | None = None
+    pace: float = 0.0
 
 
 WORK = Behaviour()
+DROP_BEFORE_WORK = Behaviour(works=False, status=0)
 DROP_AFTER_WORK = Behaviour(status=0)
+BREAK_IN_ANSWER = Behaviour(cut=3)
+FAIL_AFTER_WORK = Behaviour(status=500)
+
+
+def too_many(retry_after: str) -> Behaviour:
+    """Refuse with 429 and this Retry-After, seconds or a date."""
+    return Behaviour(works=False, status=429, headers={"Retry-After": retry_after})
+
+
+def huge(size: int) -> Behaviour:
+    """Work, and answer with a body of so many bytes."""
+    return Behaviour(body=b"x" * size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +82,7 @@ class Call:
     headers: Mapping[str, str]
     body: bytes
     at: float
+    query: Mapping[str, str]
 
     @property
     def key(self) -> str:
@@ -56,9 +93,11 @@ class Call:
 class Provider:
     """Started and stopped in the loop that its tests run in."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: Keys = HONOURED) -> None:
         self.calls: list[Call] = []
+        self._keys = keys
         self._worked: Counter[str] = Counter()
+        self._kept: dict[str, float] = {}
         self._scripts: defaultdict[str, deque[Behaviour]] = defaultdict(deque)
         self._server: asyncio.Server | None = None
         self._open: set[asyncio.StreamWriter] = set()
@@ -94,8 +133,12 @@ class Provider:
         return {call.key for call in self.calls_of(path)}
 
     def times_worked(self, key: str) -> int:
-        """Return how often the work of a key was done; more than 1 would be a broken provider."""
+        """Return how often the work of a key was done; more than 1 is a duplicate."""
         return self._worked[key]
+
+    def worked(self) -> Mapping[str, int]:
+        """Return how often the work of each key was done."""
+        return MappingProxyType(dict(self._worked))
 
     async def wait_called(
         self, path: str, count: int = 1, *, within: float = ENGINE_PATIENCE
@@ -120,28 +163,63 @@ class Provider:
     async def _answer(self, call: Call, writer: asyncio.StreamWriter) -> None:
         self.calls.append(call)
         script = self._scripts[call.path]
-        behaviour = script.popleft() if script else WORK
+        behaviour = script.popleft() if script else self._usual(call)
         if behaviour.hold is not None:
             await behaviour.hold.wait()
-        if behaviour.works and not (call.key and self._worked[call.key]):
-            self._worked[call.key] += 1
+        if behaviour.works:
+            self._work(call)
+        if behaviour.delay is not None:
+            await behaviour.delay.wait()
         if behaviour.status == 0:
             writer.transport.abort()
             return
-        body = json.dumps({"key": call.key, "worked": self._worked[call.key]}).encode()
-        writer.write(_head(behaviour, len(body)) + body)
-        await writer.drain()
+        await _send(behaviour, self._body(behaviour, call), writer)
+
+    def _usual(self, call: Call) -> Behaviour:
+        if call.path != LOOKUP:
+            return WORK
+        was_done = self._worked[call.query.get("key", "")] > 0
+        return Behaviour(works=False, status=200 if was_done else 404)
+
+    def _work(self, call: Call) -> None:
+        now = asyncio.get_running_loop().time()
+        if call.key and self._keys.honours and self._kept.get(call.key, now) > now:
+            return
+        self._worked[call.key] += 1
+        lifetime = self._keys.seconds
+        self._kept[call.key] = float("inf") if lifetime is None else now + lifetime
+
+    def _body(self, behaviour: Behaviour, call: Call) -> bytes:
+        if behaviour.body is not None:
+            return behaviour.body
+        key = call.query.get("key", call.key)
+        return json.dumps({"key": key, "worked": self._worked[key]}).encode()
 
 
 async def _read(reader: asyncio.StreamReader) -> Call:
     head = (await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     first, *lines = head.removesuffix("\r\n\r\n").split("\r\n")
-    method, path, _ = first.split(" ")
+    method, target, _ = first.split(" ")
     pairs = (line.partition(":") for line in lines)
     headers = {name.lower(): value.strip() for name, _, value in pairs}
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     at = asyncio.get_running_loop().time()
-    return Call(method, path, MappingProxyType(headers), body, at)
+    parts = urlsplit(target)
+    query = {name: values[-1] for name, values in parse_qs(parts.query).items()}
+    return Call(method, parts.path, MappingProxyType(headers), body, at, MappingProxyType(query))
+
+
+async def _send(behaviour: Behaviour, body: bytes, writer: asyncio.StreamWriter) -> None:
+    writer.write(_head(behaviour, len(body)))
+    sent = body if behaviour.cut is None else body[: behaviour.cut]
+    step = 1000 if behaviour.pace else max(1, len(sent))
+    for begin in range(0, len(sent), step):
+        if behaviour.pace:
+            await asyncio.sleep(behaviour.pace)
+        writer.write(sent[begin : begin + step])
+        await writer.drain()
+    if behaviour.cut is not None:
+        writer.transport.abort()
 
 
 def _head(behaviour: Behaviour, length: int) -> bytes:

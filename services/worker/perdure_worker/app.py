@@ -22,7 +22,9 @@ from redis.asyncio import Redis
 from perdure_worker.announcements import Announcements
 from perdure_worker.config import WorkerConfig, make_name
 from perdure_worker.coordinator import Coordinator
+from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.executors.http import HttpExecutor, HttpSettings
+from perdure_worker.executors.http_calls import CallLimits
 from perdure_worker.executors.tasks import TaskExecutor
 from perdure_worker.intake import Intake
 from perdure_worker.lanes import Lanes
@@ -98,7 +100,8 @@ def assemble(
     renewals, reports = Renewals(coordinator, clock), Reports(coordinator, clock)
     releases, intake = Releases(coordinator, clock), Intake(coordinator, consumer, clock)
     tasks = TaskExecutor(handlers, config.threads)
-    http = HttpExecutor(HttpSettings(config.max_response_bytes, connections=config.slots))
+    egress = Egress(EgressSettings(config.egress_networks, config.egress_ca_file, config.slots))
+    http = HttpExecutor(_http_settings(config), egress)
     executors: Executors = {
         dispatch_pb2.STEP_KIND_TASK: tasks,
         dispatch_pb2.STEP_KIND_HTTP: http,
@@ -124,6 +127,7 @@ def assemble(
                 releases,
                 renewals,
                 tasks,
+                egress,
                 http,
                 intake,
             ),
@@ -158,6 +162,11 @@ def _limits(config: WorkerConfig) -> StepLimits:
         lease_margin=config.lease_margin,
         max_output=config.max_output_bytes,
     )
+
+
+def _http_settings(config: WorkerConfig) -> HttpSettings:
+    limits = CallLimits(config.connect_timeout, config.read_timeout, config.max_response_bytes)
+    return HttpSettings(limits, total=config.call_timeout, connections=config.slots)
 
 
 def _list(names: Iterable[object]) -> str:

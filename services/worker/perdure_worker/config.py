@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_network
 
 from perdure_runtime.config import setting
 from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig
@@ -11,6 +12,7 @@ from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
 from perdure_streams.names import Queue
 
+from perdure_worker.egress.addresses import Network
 from perdure_worker.outcome import MAX_OUTPUT_BYTES
 
 MAX_NAME_CHARACTERS = 200
@@ -61,7 +63,39 @@ class WorkerConfig(ServiceConfig, RedisConfig):
         min=1024,
         max=MAX_OUTPUT_BYTES,
         unit="bytes",
-        help="Largest body that an HTTP call may be answered with.",
+        help="Largest answer that an outside call may be given.",
+    )
+    call_timeout: float = setting(
+        30.0,
+        min=0.1,
+        max=3600.0,
+        unit="seconds",
+        help="Longest time of an outside call whose node sets no timeout.",
+    )
+    connect_timeout: float = setting(
+        5.0,
+        min=0.1,
+        max=300.0,
+        unit="seconds",
+        help="Longest time until an outside call has its connection, the look-up of the name "
+        "included.",
+    )
+    read_timeout: float = setting(
+        30.0,
+        min=0.1,
+        max=3600.0,
+        unit="seconds",
+        help="Longest time in which the other side of an HTTP call sends nothing.",
+    )
+    egress_allow: tuple[str, ...] = setting(
+        (),
+        help="Networks, such as 10.1.0.0/16, that outside calls may reach although they are not on "
+        "the public internet. What stands there is open to whoever may publish a workflow.",
+    )
+    egress_ca_file: str = setting(
+        "",
+        help="File of certificates in PEM that outside calls believe besides the public "
+        "authorities.",
     )
     lease_margin: float = setting(
         1.0,
@@ -90,8 +124,21 @@ class WorkerConfig(ServiceConfig, RedisConfig):
                 yield FieldViolation("queues", str(problem))
         if not self.queues:
             yield FieldViolation("queues", "must name at least one queue, such as io:shared")
+        yield from self._network_problems()
         if len(self.name) > MAX_NAME_CHARACTERS:
             yield FieldViolation("name", f"must have at most {MAX_NAME_CHARACTERS} characters")
+
+    @property
+    def egress_networks(self) -> Sequence[Network]:
+        """The networks of `egress_allow`."""
+        return [ip_network(text.strip()) for text in self.egress_allow]
+
+    def _network_problems(self) -> Iterable[FieldViolation]:
+        for text in self.egress_allow:
+            try:
+                ip_network(text.strip())
+            except ValueError as problem:
+                yield FieldViolation("egress_allow", f"must hold networks: {problem}")
 
 
 def make_name(config: WorkerConfig) -> str:

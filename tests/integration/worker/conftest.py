@@ -15,7 +15,12 @@ async def stage(redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
     server = engine_server(engine, address)
     await server.start()
     config = WorkerConfig(
-        redis_url=redis_url, coordinator_address=address, queues=("io:default",), slots=4, threads=2
+        redis_url=redis_url,
+        coordinator_address=address,
+        queues=("io:default",),
+        slots=4,
+        threads=2,
+        egress_allow=("127.0.0.0/8",),
     )
     redis = Redis.from_url(redis_url)
     stage = Stage(engine, server, redis, config)

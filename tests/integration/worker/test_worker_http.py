@@ -6,13 +6,16 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
+from ipaddress import ip_network
 from typing import Any
 
 import pytest
 from perdure import Cancellation
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
 from perdure_contracts.internal.v1 import dispatch_pb2
+from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.executors.http import HttpExecutor, HttpSettings
+from perdure_worker.executors.http_calls import CallLimits
 from perdure_worker.executors.port import TryContext
 from perdure_worker.outcome import Completed, Effect, ErrorClass, Failed, Outcome
 
@@ -75,7 +78,9 @@ Run = Callable[..., Any]
 
 @pytest.fixture
 async def run() -> AsyncIterator[Run]:
-    executor = HttpExecutor(HttpSettings(max_response=100_000, connections=4))
+    egress = Egress(EgressSettings([ip_network("127.0.0.0/8")], "", lookups=4))
+    limits = CallLimits(connect=5.0, read=30.0, max_response=100_000)
+    executor = HttpExecutor(HttpSettings(limits, total=30.0, connections=4), egress)
     await executor.start()
 
     async def run(request: dict[str, Any] | bytes, seconds: float | None = None) -> Outcome:
@@ -84,6 +89,7 @@ async def run() -> AsyncIterator[Run]:
 
     yield run
     await executor.stop()
+    await egress.stop()
 
 
 def http_grant(request: dict[str, Any] | bytes, **fields: Any) -> dispatch_pb2.StepGrant:
@@ -144,7 +150,7 @@ async def test_headers_and_query_of_the_definition_are_sent(provider: Provider, 
         (403, ErrorClass.AUTHORISATION, Effect.NOT_PERFORMED),
         (404, ErrorClass.PERMANENT, Effect.NOT_PERFORMED),
         (408, ErrorClass.RETRYABLE, Effect.UNKNOWN),
-        (409, ErrorClass.PERMANENT, Effect.UNKNOWN),
+        (409, ErrorClass.RETRYABLE, Effect.UNKNOWN),
         (429, ErrorClass.RATE_LIMITED, Effect.NOT_PERFORMED),
         (500, ErrorClass.RETRYABLE, Effect.UNKNOWN),
         (503, ErrorClass.RETRYABLE, Effect.UNKNOWN),

@@ -181,6 +181,7 @@ construct(
           effect: {kind: provider, keep: 24h}
           success: [200, 404]
       b: {http: {url: "${input.url}", method: DELETE, effect: none}}
+      c: {http: {url: u, timeouts: {connect: 2s, read: 10}, redirects: 0}}
     """,
     wf.Workflow(
         "calls",
@@ -195,6 +196,7 @@ construct(
                 success=[200, 404],
             ),
             B: wf.Http(wf.INPUT["url"], method="DELETE", effect="none"),
+            C: wf.Http("u", timeouts=wf.Timeouts("2s", 10), redirects=0),
         },
     ),
 )

@@ -223,6 +223,10 @@ def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
         members["body"] = render(kind.body, scope)
     if kind.success:
         members["success"] = json.dumps(sorted(kind.success)).encode()
+    if kind.timeouts:
+        members["timeouts"] = json.dumps(dict(kind.timeouts)).encode()
+    if kind.redirects is not None:
+        members["redirects"] = str(kind.redirects).encode()
     return object_bytes(members)
 
 

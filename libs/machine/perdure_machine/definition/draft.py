@@ -32,7 +32,7 @@ from perdure_machine.expressions.reads import INPUT
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
-DECLARED_EFFECTS = (EffectKind.PROVIDER, EffectKind.NONE)
+DECLARED_EFFECTS = (EffectKind.PROVIDER, EffectKind.NONE, EffectKind.REPEATABLE)
 KINDS = (
     "task",
     "http",
@@ -242,7 +242,22 @@ class Drafter(NodeCompiler):
             effect=kind,
             effect_keep=keep,
             success=frozenset(_integers(body.get("success"))),
+            timeouts=self._timeouts(body),
+            redirects=self._redirects(body.get("redirects"), method, kind),
         )
+
+    def _timeouts(self, body: Mapping[str, Json]) -> Mapping[str, float]:
+        given = mapping(body.get("timeouts"))
+        found = {name: self.seconds(given, "http", "timeouts", name) for name in given}
+        return {name: seconds for name, seconds in found.items() if seconds is not None}
+
+    def _redirects(self, most: Json, method: str, effect: EffectKind) -> int | None:
+        if not isinstance(most, int):
+            return None
+        if method not in _REPEATABLE or effect is not EffectKind.REPEATABLE:
+            path = (*self.path, "http", "redirects")
+            self.problems.add(path, "a call that has an effect follows none", "remove it")
+        return most
 
     def _effect(self, effect: Json, method: str) -> tuple[EffectKind, float | None]:
         declared = effect.get("kind") if isinstance(effect, dict) else effect

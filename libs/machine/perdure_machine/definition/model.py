@@ -70,7 +70,8 @@ class Task:
 class Http:
     """One outside call. `success` holds the accepted statuses, empty is any 2xx.
 
-    `effect_keep` is how many seconds the provider remembers the effect key, None if unstated.
+    `effect_keep` is how many seconds the provider remembers the effect key, `timeouts` are the
+    seconds by name, `redirects` how many are followed; None or missing is unstated.
     """
 
     name: ClassVar[str] = "http"
@@ -83,6 +84,8 @@ class Http:
     effect: EffectKind
     effect_keep: float | None
     success: frozenset[int]
+    timeouts: Mapping[str, float]
+    redirects: int | None
 
 
 @dataclass(frozen=True, slots=True)

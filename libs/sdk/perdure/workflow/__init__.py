@@ -51,6 +51,7 @@ from perdure.workflow.kinds import (
     Signal,
     Switch,
     Task,
+    Timeouts,
     Transform,
     Wait,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "Source",
     "Switch",
     "Task",
+    "Timeouts",
     "Transform",
     "Value",
     "Wait",

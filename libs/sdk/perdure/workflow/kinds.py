@@ -13,7 +13,7 @@ from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
 Scalar: TypeAlias = str | float | bool | Expr
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 ParentEnd: TypeAlias = Literal["cancel", "abandon", "wait"]
-EffectKind: TypeAlias = Literal["provider", "none"]
+EffectKind: TypeAlias = Literal["provider", "none", "repeatable"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +38,14 @@ class Effect(Part):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Timeouts(Part):
+    """How long a connection may take, and how long the other side may send nothing."""
+
+    connect: Duration | Unset = UNSET
+    read: Duration | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Http(Kind):
     """Makes one HTTP call."""
 
@@ -49,6 +57,8 @@ class Http(Kind):
     body: Value | Unset = UNSET
     effect: EffectKind | Effect | Unset = UNSET
     success: Sequence[int] | Unset = UNSET
+    timeouts: Timeouts | Unset = UNSET
+    redirects: int | Unset = UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)

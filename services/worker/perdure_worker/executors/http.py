@@ -1,151 +1,105 @@
-"""Makes the one HTTP call of an http step and says what is known of it afterwards.
-
-What became of a call that broke depends on one thing: whether its first byte may have left. The
-connection's own events tell, so a refused connection, a failed look-up and a time-out while
-connecting are a definite "not performed", and anything later is unknown.
-"""
+"""Makes the one HTTP call of an http step and says what is known of it afterwards."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
-from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from http.cookiejar import CookieJar, DefaultCookiePolicy
 from typing import ClassVar
 
-import httpx
 from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
-from perdure_worker.executors.http_answer import Answer, effect_of, to_outcome, without_query
+from perdure_worker.egress.egress import Egress
+from perdure_worker.egress.network import GuardedNetwork
+from perdure_worker.egress.transport import EgressTransport
+from perdure_worker.egress.trust import tls_context
+from perdure_worker.executors.http_answer import Answer, failed, to_outcome
+from perdure_worker.executors.http_calls import CallFailed, CallLimits, HttpCalls
+from perdure_worker.executors.http_redirects import most_redirects
 from perdure_worker.executors.http_request import HttpRequest, RequestInvalid, read_request
 from perdure_worker.executors.port import TryContext
-from perdure_worker.outcome import Effect, ErrorClass, Failed, Outcome, timed_out
-
-DEFAULT_TIMEOUT_SECONDS = 30.0
-"""Longest a call takes when the definition sets no timeout."""
+from perdure_worker.executors.verdicts import Break, of_break
+from perdure_worker.outcome import Outcome
 
 BIG_BODY_BYTES = 64 * 1024
 """Bodies beyond this are read in a thread, so that their JSON does not hold the loop (P8)."""
 
 IDEMPOTENCY_HEADER = "idempotency-key"
-UNSENDABLE = (
-    httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError, UnicodeEncodeError,
-)  # fmt: skip
-"""What httpx raises for a URL or a header that cannot be sent."""
-
-SENDING = frozenset({"http11.send_request_headers.started", "http2.send_request_headers.started"})
 
 
 @dataclass(frozen=True, slots=True)
 class HttpSettings:
-    """`max_response` bytes of a body are taken; at most `connections` are open."""
+    """`total` is how many seconds a call may take when its node sets no timeout; at most
+    `connections` are open.
+    """
 
-    max_response: int
+    limits: CallLimits
+    total: float
     connections: int
 
 
-class _TooLarge(Exception):
-    def __init__(self, status: int) -> None:
-        self.status = status
-        super().__init__(status)
-
-
-@dataclass(slots=True)
-class _Progress:
-    """How far a call came."""
-
-    sent: bool = False
-
-    async def trace(self, event: str, _: Mapping[str, object]) -> None:
-        """Hear of the connection's events."""
-        if event in SENDING:
-            self.sent = True
-
-    @property
-    def effect(self) -> Effect:
-        """What is known when the call broke now."""
-        return Effect.UNKNOWN if self.sent else Effect.NOT_PERFORMED
-
-
 class HttpExecutor(Component):
-    """Sends requests over one pool of connections."""
+    """Sends requests; those that may be repeated share connections.
+
+    A server may end an idle connection in the moment in which it is used again. Where a call may
+    not be repeated, that would leave a person to find out what became of it: so such a call has a
+    connection of its own.
+    """
 
     keeps_deadline: ClassVar[bool] = True
 
-    def __init__(self, settings: HttpSettings) -> None:
+    def __init__(self, settings: HttpSettings, egress: Egress) -> None:
         super().__init__()
         self._settings = settings
-        self._client: httpx.AsyncClient | None = None
+        self._egress = egress
+        self._shared: HttpCalls | None = None
+        self._single: HttpCalls | None = None
 
     async def on_start(self) -> None:
-        """Make the pool."""
-        limits = httpx.Limits(max_connections=self._settings.connections)
-        # One pool serves every org: a cookie that one was given must not go out for another.
-        no_cookies = CookieJar(DefaultCookiePolicy(allowed_domains=()))
-        self._client = httpx.AsyncClient(timeout=None, limits=limits, cookies=no_cookies)
+        """Make the pools."""
+        self._shared, self._single = self._calls(keeps=True), self._calls(keeps=False)
 
     async def on_stop(self) -> None:
         """Close the connections."""
-        if self._client is not None:
-            await self._client.aclose()
+        for calls in (self._shared, self._single):
+            if calls is not None:
+                await calls.close()
 
     async def run(self, grant: StepGrant, context: TryContext) -> Outcome:
         """Make the call that the step's input describes."""
         try:
-            request = read_request(grant.input)
+            request = _with_own_headers(read_request(grant.input), grant)
+            redirects = most_redirects(request, has_effect=grant.HasField("effect"))
+            answer = await self._pool(grant).call(request, self._deadline(context), redirects)
         except RequestInvalid as error:
-            return _invalid(error)
-        progress = _Progress()
-        try:
-            async with asyncio.timeout(_seconds_left(context)):
-                answer = await self._send(request, grant, progress)
-        except TimeoutError:
-            return timed_out(grant.timeout_ms / 1000 or DEFAULT_TIMEOUT_SECONDS, progress.effect)
-        except UNSENDABLE as error:
-            return _invalid(error)
-        except (httpx.TransportError, httpx.DecodingError) as error:
-            return _broken(request, error, progress)
-        except _TooLarge as answered:
-            return self._too_large(request, answered.status)
+            return failed(of_break(Break.UNSENDABLE), str(error))
+        except CallFailed as error:
+            return failed(error.verdict, str(error))
         return await _read(request, answer)
 
-    async def _send(self, request: HttpRequest, grant: StepGrant, progress: _Progress) -> Answer:
-        if self._client is None:
+    def _calls(self, *, keeps: bool) -> HttpCalls:
+        transport = EgressTransport(
+            GuardedNetwork(self._egress.lookup),
+            tls_context(self._egress.authorities),
+            connections=self._settings.connections,
+            keeps=keeps,
+        )
+        return HttpCalls(transport, self._settings.limits)
+
+    def _pool(self, grant: StepGrant) -> HttpCalls:
+        may_repeat = not grant.HasField("effect") or grant.effect.kind == "provider"
+        calls = self._shared if may_repeat else self._single
+        if calls is None:
             raise RuntimeError("the executor was not started")
-        sent = self._client.build_request(
-            request.method,
-            _url(request),
-            headers=_headers(request, grant),
-            content=request.body,
-            extensions={"trace": progress.trace},
-        )
-        response = await self._client.send(sent, stream=True)
-        async with aclosing(response):
-            body = await self._body(response)
-        encoding = response.encoding or "utf-8"
-        return Answer(response.status_code, response.headers, body, encoding)
+        return calls
 
-    async def _body(self, response: httpx.Response) -> bytes:
-        body = bytearray()
-        async for chunk in response.aiter_bytes():
-            body += chunk
-            if len(body) > self._settings.max_response:
-                raise _TooLarge(response.status_code)
-        return bytes(body)
-
-    def _too_large(self, request: HttpRequest, status: int) -> Failed:
-        return Failed(
-            ErrorClass.PERMANENT,
-            "RESPONSE_TOO_LARGE",
-            f"{request.method} {without_query(request.url)} was answered with {status} and a body "
-            f"of more than {self._settings.max_response} bytes",
-            effect=effect_of(status),
-        )
+    def _deadline(self, context: TryContext) -> float:
+        if context.deadline is not None:
+            return context.deadline
+        return time.monotonic() + self._settings.total
 
 
 async def _read(request: HttpRequest, answer: Answer) -> Outcome:
@@ -155,40 +109,13 @@ async def _read(request: HttpRequest, answer: Answer) -> Outcome:
     return to_outcome(request, answer, now)
 
 
-def _seconds_left(context: TryContext) -> float:
-    if context.deadline is None:
-        return DEFAULT_TIMEOUT_SECONDS
-    return max(0.0, context.deadline - time.monotonic())
-
-
-def _url(request: HttpRequest) -> httpx.URL:
-    url = httpx.URL(request.url)
-    # Merging nothing would still rewrite the escapes of the query that is there.
-    return url.copy_merge_params(dict(request.query)) if request.query else url
-
-
-def _headers(request: HttpRequest, grant: StepGrant) -> httpx.Headers:
-    headers = httpx.Headers(dict(request.headers))
-    if request.body is not None:
-        headers.setdefault("content-type", "application/json")
+def _with_own_headers(request: HttpRequest, grant: StepGrant) -> HttpRequest:
+    """Return the request with what the engine adds where the definition says nothing."""
+    added = {"content-type": "application/json"} if request.body is not None else {}
     if grant.HasField("effect"):
-        headers.setdefault(IDEMPOTENCY_HEADER, grant.effect.key)
-    traceparent = current_traceparent() or grant.traceparent
-    if traceparent:
-        headers.setdefault("traceparent", traceparent)
-    return headers
-
-
-def _invalid(error: Exception) -> Failed:
-    return Failed(ErrorClass.PERMANENT, "REQUEST_INVALID", str(error), effect=Effect.NOT_PERFORMED)
-
-
-def _broken(request: HttpRequest, error: Exception, progress: _Progress) -> Failed:
-    code = "CONNECTION_BROKEN" if progress.sent else "CONNECT_FAILED"
-    what = str(error) or type(error).__name__
-    return Failed(
-        ErrorClass.RETRYABLE,
-        code,
-        f"{request.method} {without_query(request.url)}: {what}",
-        effect=progress.effect,
-    )
+        added[IDEMPOTENCY_HEADER] = grant.effect.key
+    if traceparent := current_traceparent() or grant.traceparent:
+        added["traceparent"] = traceparent
+    given = {name.lower() for name in request.headers}
+    fresh = {name: value for name, value in added.items() if name not in given}
+    return replace(request, headers={**request.headers, **fresh})

@@ -1,7 +1,8 @@
 """The request of an http step, read from the step's input without touching its body (R12).
 
-The input is `{"method", "url", "headers"?, "query"?, "body"?, "success"?}`. The body is cut out of
-the text by position, so that big integers, escapes, key order and spacing go out as they came.
+The input is `{"method", "url", "headers"?, "query"?, "body"?, "success"?, "timeouts"?,
+"redirects"?}`. The body is cut out of the text by position, so that big integers, escapes, key
+order and spacing go out as they came.
 """
 
 from __future__ import annotations
@@ -11,6 +12,23 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import httpx
+
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
+MOST_REDIRECTS = 10
+MOST_SECONDS = 86_400.0
+
+OWN_HEADERS = frozenset(
+    {
+        "connection", "content-length", "expect", "host", "http2-settings", "keep-alive",
+        "proxy-authorization", "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+    }
+)  # fmt: skip
+"""Headers that say where a message goes or ends: never the definition's, who could hide a second
+request in the first with them."""
+
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
+HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 BLANK = re.compile(r"[ \t\n\r]*")
 
 # Numbers are only stepped over here, and Python refuses to convert one of 5,000 digits.
@@ -22,40 +40,116 @@ class RequestInvalid(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
+class Timeouts:
+    """Seconds for a connection to be there, and for the next bytes to come; None is the worker's
+    own setting.
+    """
+
+    connect: float | None = None
+    read: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class HttpRequest:
-    """What to send. `success` holds the accepted statuses; empty is any 2xx."""
+    """What to send. `success` holds the accepted statuses; empty is any 2xx. `redirects` is how
+    many are followed, None if the definition does not say.
+    """
 
     method: str
-    url: str
+    url: httpx.URL
     headers: Mapping[str, str]
-    query: Mapping[str, str]
     body: bytes | None
     success: frozenset[int]
+    timeouts: Timeouts = Timeouts()
+    redirects: int | None = None
 
     def accepts(self, status: int) -> bool:
         """Whether a response of this status lets the step end well."""
         return status in self.success if self.success else 200 <= status <= 299
 
+    @property
+    def shown(self) -> str:
+        """Method and URL for people: without what may hold secrets."""
+        return f"{self.method} {shown_url(self.url)}"
+
 
 def read_request(data: bytes) -> HttpRequest:
     """Read a step's input. Raises RequestInvalid."""
     try:
-        members = _members(data.decode())
-        return HttpRequest(
-            method=_text(members, "method"),
-            url=_text(members, "url"),
-            headers=_texts(members, "headers"),
-            query=_texts(members, "query"),
-            body=members["body"].encode() if "body" in members else None,
-            success=frozenset(json.loads(members.get("success", "[]"))),
-        )
+        return to_request(members_of(data.decode()))
     except RequestInvalid:
         raise
-    except (ValueError, TypeError, RecursionError) as error:
+    except (ValueError, TypeError, RecursionError, httpx.InvalidURL) as error:
         raise RequestInvalid(f"the request cannot be read: {error}") from error
 
 
-def _members(text: str) -> dict[str, str]:
+def to_request(members: Mapping[str, str]) -> HttpRequest:
+    """Return the request of which these are the members, each as JSON text.
+
+    Raises RequestInvalid, and what reading its members raises.
+    """
+    return HttpRequest(
+        method=_method(members),
+        url=_url(text_of(members, "url"), _texts(members, "query")),
+        headers=_headers(_texts(members, "headers")),
+        body=members["body"].encode() if "body" in members else None,
+        success=frozenset(json.loads(members.get("success", "[]"))),
+        timeouts=_timeouts(members_of(members.get("timeouts", "{}"))),
+        redirects=_redirects(members.get("redirects")),
+    )
+
+
+def shown_url(url: httpx.URL) -> str:
+    """Return a URL for people: without user, password, query and fragment."""
+    return str(url.copy_with(userinfo=b"", query=None, fragment=None))
+
+
+def _method(members: Mapping[str, str]) -> str:
+    method = text_of(members, "method")
+    if method not in METHODS:
+        raise RequestInvalid(f"the method is none of {', '.join(sorted(METHODS))}")
+    return method
+
+
+def _url(text: str, query: Mapping[str, str]) -> httpx.URL:
+    url = httpx.URL(text)
+    if url.scheme not in ("http", "https") or not url.host:
+        raise RequestInvalid("the request's url is not an http or https URL with a host")
+    # Merging nothing would still rewrite the escapes of the query that is there.
+    return url.copy_merge_params(dict(query)) if query else url
+
+
+def _headers(headers: Mapping[str, str]) -> Mapping[str, str]:
+    for name, value in headers.items():
+        if not HEADER_NAME.fullmatch(name) or not HEADER_VALUE.fullmatch(value):
+            raise RequestInvalid(f"the header {name!r} holds characters that no header may hold")
+        if name.lower() in OWN_HEADERS:
+            raise RequestInvalid(f"the header {name!r} is not the definition's to set")
+    return {name: value.strip() for name, value in headers.items()}
+
+
+def _timeouts(members: Mapping[str, str]) -> Timeouts:
+    return Timeouts(_seconds(members, "connect"), _seconds(members, "read"))
+
+
+def _seconds(members: Mapping[str, str], name: str) -> float | None:
+    if name not in members:
+        return None
+    seconds = float(members[name])
+    if not 0 < seconds <= MOST_SECONDS:
+        raise RequestInvalid(f"the request's time-out {name} is not above 0 and at most a day")
+    return seconds
+
+
+def _redirects(text: str | None) -> int | None:
+    if text is None:
+        return None
+    if not text.isdigit() or int(text[:4]) > MOST_REDIRECTS:
+        raise RequestInvalid(f"the request's redirects are not 0 to {MOST_REDIRECTS}")
+    return int(text)
+
+
+def members_of(text: str) -> dict[str, str]:
     """Return the members of a JSON object with each value as the text that stands there."""
     members: dict[str, str] = {}
     at = _after(text, 0, "{")
@@ -82,7 +176,8 @@ def _blank(text: str, at: int) -> int:
     return found.end() if found else at
 
 
-def _text(members: Mapping[str, str], name: str) -> str:
+def text_of(members: Mapping[str, str], name: str) -> str:
+    """Return the text that a member is. Raises RequestInvalid if it is none."""
     value = json.loads(members[name]) if name in members else None
     if not isinstance(value, str) or not value:
         raise RequestInvalid(f"the request's {name} is no text")
@@ -91,5 +186,5 @@ def _text(members: Mapping[str, str], name: str) -> str:
 
 def _texts(members: Mapping[str, str], name: str) -> dict[str, str]:
     # A number or a boolean goes out as it is written; what JSON quotes goes out unquoted.
-    found = _members(members.get(name, "{}"))
+    found = members_of(members.get(name, "{}"))
     return {key: json.loads(raw) if raw.startswith('"') else raw for key, raw in found.items()}

@@ -1,0 +1,1 @@
+"""The way out: whom a worker may call, and over which connections."""

@@ -1,0 +1,42 @@
+"""What a definition says of its outside calls."""
+
+from __future__ import annotations
+
+import pytest
+from perdure_machine.definition import DefinitionInvalid, EffectKind, Http, parse
+
+LANES = frozenset({"io"})
+
+
+def call(members: str) -> Http:
+    document = f"name: w\nnodes:\n  a: {{http: {{url: u, {members}}}}}"
+    kind = parse(document.encode(), known_lanes=LANES).nodes["a"].kind
+    assert isinstance(kind, Http)
+    return kind
+
+
+def problem(members: str) -> str:
+    with pytest.raises(DefinitionInvalid) as caught:
+        call(members)
+    (one,) = caught.value.problems
+    return f"{one.path}: {one.reason}"
+
+
+def test_timeouts_are_seconds_and_what_is_left_out_is_the_workers() -> None:
+    assert call("timeouts: {connect: 500ms}").timeouts == {"connect": 0.5}
+    assert call("method: GET").timeouts == {}
+
+
+def test_a_time_of_nothing_is_refused() -> None:
+    assert "timeouts" in problem("timeouts: {read: 0}")
+
+
+def test_a_call_that_changes_nothing_is_declared_to_be_repeatable() -> None:
+    assert call("method: POST, effect: repeatable").effect is EffectKind.REPEATABLE
+
+
+def test_redirects_are_followed_only_by_what_has_no_effect() -> None:
+    assert call("redirects: 0").redirects == 0
+    assert call("method: HEAD").redirects is None
+    for members in ("method: POST, redirects: 1", "effect: provider, redirects: 1"):
+        assert "follows none" in problem(members)
