@@ -27,7 +27,10 @@ def tables() -> str:
     breaks = ((str(broke), verdict) for broke, verdict in BREAKS.items())
     statuses = ((_span(span), of_status(span[0])) for span in _spans(range(200, 600)))
     return "\n\n".join(
-        (_table("without an answer", breaks), _table("an HTTP status that is not accepted", statuses))
+        (
+            _table("without an answer", breaks),
+            _table("an HTTP status that is not accepted", statuses),
+        )
     )
 
 
@@ -50,9 +53,7 @@ def _table(head: str, rows: Iterable[tuple[str, Verdict]]) -> str:
     lines = [f"| {head} | effect | class | code |", "|---|---|---|---|"]
     for what, verdict in rows:
         code = "`HTTP_<status>`" if verdict.code.startswith("HTTP_") else f"`{verdict.code}`"
-        lines.append(
-            f"| {what} | {_WORDS[verdict.effect]} | `{verdict.error_class}` | {code} |"
-        )
+        lines.append(f"| {what} | {_WORDS[verdict.effect]} | `{verdict.error_class}` | {code} |")
     return "\n".join(lines)
 
 
