@@ -339,7 +339,9 @@ async def test_a_small_body_that_unpacks_to_a_huge_one_is_too_large(
 
 
 @pytest.mark.parametrize(
-    ("body", "encoding"), [(b"no gzip", "gzip"), (gzip.compress(b"cut")[:-4], "gzip"), (b"", "br")]
+    ("body", "encoding"),
+    [(b"no gzip", "gzip"), (gzip.compress(b"cut")[:-4], "gzip"), (b"", "br")],
+    ids=["no gzip", "cut", "not asked for"],
 )
 async def test_a_body_that_cannot_be_unpacked_is_a_named_error(
     callers: Any, provider: Provider, body: bytes, encoding: str
