@@ -20,7 +20,10 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "coming_from.md").read_t
 MAPPING, SNIPPETS = PAGE.split("## Snippets")
 CODE = re.compile(r"`([^`]+)`")
 CODE_AND_WORD = re.compile(r"`([^`]+)` (\w+)")
-SIGNAL = re.compile(r"`([^`]+)` `([^`]+)`(?: by `([^`]+)`)?")
+SIGNAL = re.compile(
+    r"`([^`]+)` `([^`]+)`(?: by `([^`]+)`)?(?: by the token that `([^`]+)` has)?"
+)
+TOKEN = re.compile(r"cb1_[\w-]+")
 LEFT_OUT = "left out: "
 
 
@@ -35,11 +38,12 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A signal to the run, or by a key where there is one."""
+    """A signal to the run, by a key, or by the token in what a node called `asker` is given."""
 
     name: str
     data: str
     key: str
+    asker: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +135,10 @@ async def test_a_snippet_ends_as_the_page_says(driver: Driver, case: Case) -> No
 
 
 async def send(driver: Driver, run_id: UUID, signal: Signal) -> None:
-    if signal.key:
+    if signal.asker:
+        (token,) = TOKEN.findall(((await driver.step(run_id, signal.asker)).input or b"").decode())
+        await driver.answer(token, signal.data.encode())
+    elif signal.key:
         await driver.send_by(signal.key, signal.name, signal.data.encode())
     else:
         await driver.send(run_id, signal.name, signal.data.encode())

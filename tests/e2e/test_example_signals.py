@@ -104,6 +104,24 @@ async def test_a_start_with_a_signal_is_one_run_that_gets_it_once_f022(scene: Sc
     assert refused.value.reason == "RUN_CLOSED"
 
 
+async def test_a_callback_is_answered_from_outside_and_a_repeat_is_told_so(scene: Scene) -> None:
+    nodes = {
+        "ask": {"transform": "${run.callback('answer')}"},
+        "answer": {"needs": ["ask"], "signal": {"name": "answer"}},
+    }
+    run_id = await scene.start(nodes)
+    (ask,) = [step for step in (await scene.client.get_run(run_id)).steps if step.node == "ask"]
+    token = json.loads(ask.output)
+    first, again = [
+        await scene.client.answer_callback(token, {"ok": True}, signal_id="one") for _ in range(2)
+    ]
+    assert (first.is_new, first.run_id, again.is_new) == (True, run_id, False)
+    assert json.loads((await scene.completed(run_id)).output)["answer"] == {"ok": True}
+    with pytest.raises(PerdureApiError) as refused:
+        await scene.client.answer_callback(token[:-1])
+    assert refused.value.reason == "CALLBACK_INVALID"
+
+
 async def test_doctor_lists_a_wait_without_a_deadline_and_calls_it_no_trouble(
     scene: Scene,
 ) -> None:

@@ -249,6 +249,13 @@ class NoteSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class KeepSecret:
+    """The run has a secret that it made tokens with."""
+
+    secret: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class PutDeadLetter:
     """The run is a dead letter: `node` failed for good with `error`, for a cause of this kind."""
 
@@ -334,6 +341,7 @@ Action = (
     | StoreSignal
     | TakeSignal
     | NoteSignal
+    | KeepSecret
     | PutDeadLetter
     | DropDeadLetter
     | MoveKey

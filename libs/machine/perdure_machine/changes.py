@@ -21,6 +21,7 @@ from perdure_machine.actions import (
     Enqueue,
     ForgetScope,
     HoldTimer,
+    KeepSecret,
     LetTimersGo,
     MoveKey,
     MoveRun,
@@ -74,9 +75,11 @@ class MailChanges:
     stored: tuple[SignalState, ...] = ()
     taken: tuple[TakeSignal, ...] = ()
     noted: tuple[Address, ...] = ()
+    secret: bytes | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.opened or self.closed or self.stored or self.taken or self.noted)
+        rows = self.opened or self.closed or self.stored or self.taken or self.noted
+        return bool(rows) or self.secret is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,7 +195,14 @@ class _Folder:
                 self.dead_letter = action
             case RecordHistory():
                 self.history.append(action)
-            case OpenWait() | CloseWait() | StoreSignal() | TakeSignal() | NoteSignal():
+            case (
+                OpenWait()
+                | CloseWait()
+                | StoreSignal()
+                | TakeSignal()
+                | NoteSignal()
+                | KeepSecret()
+            ):
                 self.mail.take(action)
             case MoveRun():
                 self.moved = action
@@ -268,6 +278,9 @@ def drops(action: DropStepTimers, timer: SetTimer) -> bool:
     return timer.step == action.step and not is_kept and timer.kind not in ABOUT_CHILDREN
 
 
+_MailAction = OpenWait | CloseWait | StoreSignal | TakeSignal | NoteSignal | KeepSecret
+
+
 class _MailFolder:
     def __init__(self) -> None:
         self.opened: dict[int, WaitState] = {}
@@ -275,8 +288,9 @@ class _MailFolder:
         self.stored: list[SignalState] = []
         self.taken: list[TakeSignal] = []
         self.noted: list[Address] = []
+        self.secret: bytes | None = None
 
-    def take(self, action: OpenWait | CloseWait | StoreSignal | TakeSignal | NoteSignal) -> None:
+    def take(self, action: _MailAction) -> None:
         match action:
             case OpenWait(wait):
                 self.opened[wait.step] = wait
@@ -289,6 +303,8 @@ class _MailFolder:
                 self.taken.append(action)
             case NoteSignal(address):
                 self.noted.append(address)
+            case KeepSecret(secret):
+                self.secret = secret
 
     def changes(self) -> MailChanges:
         return MailChanges(
@@ -297,6 +313,7 @@ class _MailFolder:
             tuple(self.stored),
             tuple(self.taken),
             tuple(self.noted),
+            self.secret,
         )
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.actions import Instant
+from perdure_machine.callbacks import Callback
 from perdure_machine.mailbox import SignalState
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import KeyQueue, NodeError, Parent
@@ -154,6 +155,14 @@ class SendSignal:
 
 
 @dataclass(frozen=True, slots=True)
+class AnswerCallback:
+    """Somebody who has the token of a callback answers it; the signal has the wait's channel."""
+
+    callback: Callback
+    signal: SignalState
+
+
+@dataclass(frozen=True, slots=True)
 class DeliverSignals:
     """Signals of this name may have been stored for the run without its knowing."""
 
@@ -228,6 +237,7 @@ Event = (
     | FireTimer
     | TellOfChild
     | SendSignal
+    | AnswerCallback
     | DeliverSignals
     | Emitted
     | CancelRun

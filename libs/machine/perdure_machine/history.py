@@ -182,6 +182,8 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f"{_node(d)} waits for the signal {_signal(d)}{_key(d)}{_patience(d)}"
         ),
         "signal_taken": lambda d, f: f"{_node(d)} took the signal {_signal(d)}{_key(d)}{_id(d)}",
+        "callback_answered": lambda d, f: f"a callback was answered{_id(d)}",
+        "callback_taken": lambda d, f: f"{_node(d)} took the answer to its callback{_id(d)}",
         "signal_emitted": lambda d, f: (
             f"{_node(d)} sends the signal {_signal(d)} to {_receiver(d)}"
         ),

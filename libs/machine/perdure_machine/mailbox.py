@@ -65,6 +65,8 @@ class Mailbox:
     By name: `inbox` holds unconsumed signals, the oldest first, `waits` open waits. `owners` are
     the runs that keys map to, `known` ids of signals that were sent to the run before, `weight` is
     what waits in the inbox. `fresh` were stored, and `taken` consumed, since it was loaded.
+    `secret` is what the run makes tokens of callbacks with, None where it was not asked for,
+    `secret_kept` whether it is the run's already.
     """
 
     inbox: Mapping[str, tuple[SignalState, ...]] = field(default_factory=dict)
@@ -75,6 +77,8 @@ class Mailbox:
     fresh: tuple[SignalState, ...] = ()
     taken: frozenset[Address] = frozenset()
     whole: bool = False
+    secret: bytes | None = None
+    secret_kept: bool = False
 
     def knows(self, name: str) -> bool:
         """Tell whether every unconsumed signal of this name was loaded."""

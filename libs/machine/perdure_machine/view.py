@@ -329,6 +329,7 @@ class View:
     not asked for; `passed` the limits that the run is past by the database clock, looked up for
     events about them only. `suppressed` tells of steps whether their subject is on a list that
     forbids them.
+    events about them only. `absent_scopes` were asked for, and there are none such.
     """
 
     run: RunState
@@ -351,6 +352,7 @@ class View:
     queue: KeyQueue | None = None
     compensable: tuple[int, ...] | None = None
     suppressed: Mapping[int, bool] = field(default_factory=dict)
+    absent_scopes: frozenset[Place] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +377,7 @@ class Wanted:
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
     top: bool = False  # all steps of the top scope
     consents: frozenset[int] = frozenset()  # whether the subjects of these steps are suppressed
+    secret: bool = False  # what tokens of callbacks are made with
 
     def joined(self, other: Wanted) -> Wanted:
         """Return what either lacks."""

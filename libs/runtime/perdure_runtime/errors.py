@@ -97,6 +97,14 @@ class Reason(StrEnum):
         "INBOX_FULL",
         "Too many signals wait for the run, or by the key, that nobody has taken.",
     )
+    CALLBACK_INVALID = (
+        "CALLBACK_INVALID",
+        "No run of the org has made this callback token.",
+    )
+    CALLBACK_SPENT = (
+        "CALLBACK_SPENT",
+        "The wait that the callback is for has its answer, or is over.",
+    )
     MIGRATION_NOT_FOUND = ("MIGRATION_NOT_FOUND", "The org has no migration with this id.")
     MIGRATION_INVALID = (
         "MIGRATION_INVALID",

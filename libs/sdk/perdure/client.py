@@ -295,6 +295,18 @@ class Client:
         request = run_service_pb2.SignalRunRequest(run_id=run_id, signal=signal)
         return await self._transport.call(self._runs.SignalRun, request)
 
+    async def answer_callback(
+        self, callback: str, data: object = None, *, signal_id: str | None = None
+    ) -> run_service_pb2.SignalRunResponse:
+        """Answer a callback: send the wait that its token is for a signal, as `signal_run`.
+
+        Raises CALLBACK_INVALID for a token that no run made, CALLBACK_SPENT if the wait has another
+        answer or is over, and RUN_CLOSED if the run has ended.
+        """
+        signal = StartSignal("", data, signal_id).message()
+        request = run_service_pb2.SignalRunRequest(callback=callback, signal=signal)
+        return await self._transport.call(self._runs.SignalRun, request)
+
     async def signal_key(
         self, key: str, name: str, data: object = None, *, signal_id: str | None = None
     ) -> run_service_pb2.SignalRunResponse:

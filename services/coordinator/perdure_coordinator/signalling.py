@@ -1,11 +1,12 @@
-"""Sends signals: to a run in one event, by a correlation key in two steps (protocol p6)."""
+"""Sends signals: to a run or a callback in one event, by a key in two steps (protocol p6)."""
 
 from __future__ import annotations
 
 import logging
 from uuid import UUID
 
-from perdure_machine.events import DeliverSignals, Emitted, SendSignal
+from perdure_machine.decide.callbacks import answer_to, invalid
+from perdure_machine.events import AnswerCallback, DeliverSignals, Emitted, SendSignal
 from perdure_machine.mailbox import SignalState
 from perdure_machine.replies import Closed, Emission, Reply, Signalled
 from perdure_runtime.batching import Batcher
@@ -42,7 +43,22 @@ class Signals:
         """
         if run_id is None:
             return await self._send_by_key(org, signal)
-        reply = await self._committers.submit(run_id, org, SendSignal(signal))
+        return await self._to_run(org, run_id, SendSignal(signal))
+
+    async def answer(self, org: str, token: str, signal: SignalState) -> Kept:
+        """Answer a callback.
+
+        Raises NotFound for what no run of the org made, FailedPrecondition where the wait has its
+        answer or the run ended; and Unavailable or Aborted when it may be sent again.
+        """
+        answer = answer_to(token, signal)
+        try:
+            return await self._to_run(org, answer.callback.run_id, answer)
+        except NotFound:
+            raise invalid() from None
+
+    async def _to_run(self, org: str, run_id: UUID, event: SendSignal | AnswerCallback) -> Kept:
+        reply = await self._committers.submit(run_id, org, event)
         if isinstance(reply, Closed):
             raise FailedPrecondition(
                 f"the run is {reply.status} already",

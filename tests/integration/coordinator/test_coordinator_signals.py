@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 from collections.abc import Sequence
 from uuid import UUID, uuid4
 
@@ -18,6 +19,13 @@ from perdure_testkit.database import Database
 
 WAITS = "name: waits\nnodes: {a: {signal: {name: go, key: '${input.key}'}}}"
 TWICE = "name: twice\nnodes: {a: {signal: {name: go}}, b: {signal: {name: go}, needs: [a]}}"
+CALLS = """
+name: calls
+nodes:
+  ask: {transform: "${run.callback('answer')}"}
+  answer: {needs: [ask], signal: {name: answer}}
+  after: {needs: [answer], task: {handler: x}}
+"""
 EMITS = "name: emits\nnodes: {a: {emit: {name: go, key: '${input.key}', data: '${input.data}'}}}"
 DUE = "SELECT timer_id, run_id, org FROM timers WHERE due_at <= clock_timestamp() ORDER BY timer_id"
 
@@ -92,6 +100,52 @@ async def test_a_signal_to_a_run_that_has_ended_is_refused_by_name(
     refused = refusal(answer)
     assert refused.reason == Reason.RUN_CLOSED
     assert refused.metadata == {"status": "cancelled", "run_id": str(waiting)}
+
+
+def answer_item(calls: Calls, token: str, data: bytes, org: str = "") -> hot.SignalItem:
+    """An answer to a callback, under an id of its own."""
+    signal = hot.SignalContent(data=data, signal_id=str(uuid4()))
+    return hot.SignalItem(org=org or calls.org, callback=token, signal=signal)
+
+
+async def test_of_two_answers_at_once_one_counts(calls: Calls, rows: asyncpg.Connection) -> None:
+    await calls.publish(CALLS)
+    run = await calls.start("calls")
+    token = json.loads(await output(rows, run) or b"")
+    first, second = await calls.signal(
+        answer_item(calls, token, b"1"), answer_item(calls, token, b"2")
+    )
+    assert (first.is_new, first.run_id) == (True, str(run))
+    assert refusal(second).reason == Reason.CALLBACK_SPENT
+    assert await output(rows, run, step=2) == b"1"
+
+
+async def test_what_is_no_token_of_the_org_is_refused_in_one_way(
+    calls: Calls, rows: asyncpg.Connection
+) -> None:
+    await calls.publish(CALLS)
+    run = await calls.start("calls")
+    token = json.loads(await output(rows, run) or b"")
+    answers = await calls.signal(
+        answer_item(calls, "please", b"1"),
+        answer_item(calls, token[:30] + "x" + token[31:], b"1"),
+        answer_item(calls, token, b"1", org="rival"),
+    )
+    refused = [refusal(answer) for answer in answers]
+    assert {(one.reason, one.message) for one in refused} == {
+        (Reason.CALLBACK_INVALID, "there is no such callback")
+    }
+
+
+async def test_a_run_keeps_one_secret_and_one_that_calls_nobody_has_none(
+    calls: Calls, rows: asyncpg.Connection, waiting: UUID
+) -> None:
+    await calls.publish(CALLS)
+    first, second = await calls.start("calls"), await calls.start("calls")
+    query = "SELECT callback_secret FROM runs WHERE run_id = $1"
+    secrets = [await rows.fetchval(query, run) for run in (first, second, waiting)]
+    assert [secret and len(secret) for secret in secrets] == [32, 32, None]
+    assert secrets[0] != secrets[1]
 
 
 async def test_a_start_under_the_key_of_a_run_is_a_signal_to_it(

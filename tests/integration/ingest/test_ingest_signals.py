@@ -91,6 +91,21 @@ async def test_what_is_no_run_id_is_refused_by_field(client: Client, coordinator
     assert coordinator.items == []
 
 
+async def test_an_answer_to_a_callback_has_a_token_and_no_name(
+    client: Client, coordinator: Any
+) -> None:
+    await client.answer_callback("cb1_token", {"n": 1}, signal_id="one")
+    (item,) = coordinator.items
+    assert (item.org, item.callback, item.signal.name) == ("default", "cb1_token", "")
+    assert (item.signal.data, item.signal.signal_id) == (b'{"n": 1}', "one")
+    coordinator.items.clear()
+    request = SignalRunRequest(callback="x" * 4001, signal=Signal(name="go"))
+    with pytest.raises(PerdureApiError) as caught:
+        await client._transport.call(client._runs.SignalRun, request)
+    assert {each.field for each in caught.value.fields} == {"callback", "signal.name"}
+    assert coordinator.items == []
+
+
 async def test_the_coordinators_refusal_is_told(client: Client, coordinator: Any) -> None:
     async def closed(item: Any) -> SignalResult:
         return SignalResult(error=to_status(FailedPrecondition("over", reason=Reason.RUN_CLOSED)))

@@ -52,6 +52,71 @@ def test_signal_is_not_there_in_the_key_and_deadline_of_a_signal() -> None:
     assert problems({"signal": body}).keys() == {"nodes.a.signal.key", "nodes.a.signal.deadline"}
 
 
+CALLBACK = "${run.callback('b')}"
+WAIT: dict[str, Any] = {"signal": {"name": "go"}}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        {"transform": CALLBACK},
+        {"for_each": {"in": "${input.list}", "nodes": {"inner": {"transform": CALLBACK}}}},
+        {"transform": 1, "on_failure": [{"output": CALLBACK}]},
+    ],
+)
+def test_a_callback_names_a_wait_beside_the_node_or_around_it(node: dict[str, Any]) -> None:
+    assert parse(document(node, b=WAIT), known_lanes=LANES).nodes["b"].kind.name == "signal"
+
+
+@pytest.mark.parametrize(
+    ("others", "reason"),
+    [
+        ({}, "there is no node 'b'"),
+        ({"b": {"transform": 1}}, "node 'b' is no `signal`"),
+        ({"c": {"group": {"nodes": {"b": WAIT}}}}, "the wait 'b' stands in another sub-graph"),
+    ],
+)
+def test_a_callback_of_what_cannot_be_called_back_is_refused(
+    others: dict[str, Any], reason: str
+) -> None:
+    assert problems({"transform": CALLBACK}, **others) == {"nodes.a.transform": reason}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "run.callback(input.node)",
+        "run.callback",
+        "run.callback.b",
+        "run.callback('b').c",
+        "input.callback('b')",
+    ],
+)
+def test_a_callback_is_written_in_one_way(source: str) -> None:
+    assert problems({"transform": f"${{{source}}}"}, b=WAIT).keys() == {"nodes.a.transform"}
+
+
+@pytest.mark.parametrize(
+    ("members", "path"),
+    [
+        ({"output": CALLBACK}, "output"),
+        ({"exclusive": {"key": CALLBACK}}, "exclusive.key"),
+        ({"deadline": CALLBACK}, "deadline"),
+    ],
+)
+def test_a_callback_stands_in_nodes_only(members: dict[str, Any], path: str) -> None:
+    whole = json.dumps({"name": "w", "nodes": {"b": WAIT}, **members}).encode()
+    with pytest.raises(DefinitionInvalid) as refused:
+        parse(whole, known_lanes=LANES)
+    assert [problem.path for problem in refused.value.problems] == [path]
+
+
+def test_a_compensation_hands_out_no_callback() -> None:
+    task = {"handler": "x", "input": CALLBACK}
+    node = {"task": {"handler": "x"}, "compensate": {"task": task}}
+    assert len(problems(node, b=WAIT)) == 1
+
+
 def test_a_filter_is_bare_cel_and_reads_what_has_ended_before() -> None:
     assert problems({"signal": {"name": "go", "filter": "${signal.data}"}}) == {
         "nodes.a.signal.filter": "a condition is bare CEL"

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from perdure_machine.decide.advance import advance
+from perdure_machine.decide.callbacks import answer_callback
 from perdure_machine.decide.children import tell_of_child
 from perdure_machine.decide.dead_letters import discard
 from perdure_machine.decide.draft import Decision, Draft
@@ -28,6 +29,7 @@ from perdure_machine.decide.timing import fire
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
     Acquire,
+    AnswerCallback,
     BeginRun,
     CancelRun,
     DeliverSignals,
@@ -91,6 +93,8 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return tell_of_child(draft, event)
         case SendSignal():
             return send(draft, event)
+        case AnswerCallback():
+            return answer_callback(draft, event)
         case DeliverSignals():
             return deliver(draft, event)
         case Emitted():

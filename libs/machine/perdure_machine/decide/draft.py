@@ -327,5 +327,6 @@ class Draft(Sight):
             children=self.children,
             leaving=None,
             rows={},
+            absent_scopes=frozenset(),
             mail=self.mail,
         )

@@ -12,6 +12,7 @@ from perdure_machine.actions import (
     StoreSignal,
     TakeSignal,
 )
+from perdure_machine.callbacks import is_channel
 from perdure_machine.decide.draft import Draft
 from perdure_machine.expressions import ExpressionCode, ExpressionFailed
 from perdure_machine.mailbox import SignalState, WaitState
@@ -23,21 +24,25 @@ MAX_KEY = 200
 """Longest correlation key, in characters."""
 
 
-def inbox(draft: Draft, name: str) -> tuple[SignalState, ...]:
-    """Return the unconsumed signals of this name, the oldest first. Raises `ViewTooNarrow`."""
-    if not draft.mail.knows(name):
-        raise ViewTooNarrow(Wanted(signals=frozenset({name})))
-    return draft.mail.waiting(name)
+def inbox(draft: Draft, *names: str) -> tuple[SignalState, ...]:
+    """Return the unconsumed signals of these names, one after the other, the oldest of each first.
+
+    Raises `ViewTooNarrow`.
+    """
+    lacking = frozenset(name for name in names if not draft.mail.knows(name))
+    if lacking:
+        raise ViewTooNarrow(Wanted(signals=lacking))
+    return tuple(signal for name in names for signal in draft.mail.waiting(name))
 
 
-def claim(draft: Draft, key: str, name: str) -> bool:
+def claim(draft: Draft, key: str, *names: str) -> bool:
     """Tell whether the key is the run's, which it becomes if it is nobody's.
 
     What came by it before is then in the inbox. Raises `ViewTooNarrow`.
     """
     owner = draft.mail.owners.get(key)
     if owner is None and not draft.mail.whole:
-        raise ViewTooNarrow(Wanted(keys=frozenset({key}), signals=frozenset({name})))
+        raise ViewTooNarrow(Wanted(keys=frozenset({key}), signals=frozenset(names)))
     return owner in (None, draft.run.run_id)
 
 
@@ -51,7 +56,10 @@ def store(draft: Draft, signal: SignalState) -> None:
     has_mail(draft)
     draft.mail = draft.mail.with_signal(signal)
     draft.actions.append(StoreSignal(signal))
-    draft.record("signal_received", signal=signal.name, id=signal.signal_id)
+    if is_channel(signal.name):
+        draft.record("callback_answered", id=signal.signal_id)
+    else:
+        draft.record("signal_received", signal=signal.name, id=signal.signal_id)
 
 
 def take(draft: Draft, signal: SignalState, step: int) -> None:
@@ -77,9 +85,14 @@ def close_wait(draft: Draft, step: int) -> None:
     draft.actions.append(CloseWait(step))
 
 
-def signal_bytes(signal: SignalState) -> bytes:
-    """Return a signal as expressions see it; its data are copied byte for byte (R12)."""
-    members = {"id": _text(signal.signal_id), "name": _text(signal.name), "data": signal.data}
+def signal_bytes(signal: SignalState, name: str) -> bytes:
+    """Return a signal as expressions see it; its data are copied byte for byte (R12).
+
+    `name` is the one that its wait asks for, which an answer to a callback has too.
+    """
+    members = {"id": _text(signal.signal_id), "name": _text(name), "data": signal.data}
+    if is_channel(signal.name):
+        members["callback"] = b"true"
     if signal.key is not None:
         members["key"] = _text(signal.key)
     return object_bytes(members)

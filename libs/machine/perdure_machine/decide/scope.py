@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.rows import ROWS, with_rows
+from perdure_machine.decide.tokens import tokens
 from perdure_machine.definition.model import ForEach
 from perdure_machine.expressions import Expression, NodeValue, RunFacts, Scope, Template
 from perdure_machine.expressions.reads import (
@@ -51,7 +52,8 @@ def scope_for(
     joined = join() if join is not None and any(read.root == JOIN for read in reads) else None
     loop = loop_values(draft, place) if any(read.root in LOOP_ROOTS for read in reads) else {}
     nodes = _Nodes(draft, place, own, _wanting_rows(reads))
-    return Scope(payload, nodes, _facts(draft.run), joined, error, loop)
+    facts = _facts(draft.run, tokens(draft, place, reads))
+    return Scope(payload, nodes, facts, joined, error, loop)
 
 
 def _wanting_rows(reads: Iterable[Read]) -> frozenset[str]:
@@ -138,7 +140,7 @@ def _value(step: StepState) -> NodeValue:
     return NodeValue(step.status, step.output, error)
 
 
-def _facts(run: RunState) -> RunFacts:
+def _facts(run: RunState, callbacks: Mapping[str, str]) -> RunFacts:
     # A UUIDv7 begins with 48 bits of milliseconds: the database time its coordinator knew.
     milliseconds = run.run_id.int >> 80 if run.begun_ms is None else run.begun_ms
     started = datetime.fromtimestamp(milliseconds / 1000, UTC)
@@ -149,4 +151,5 @@ def _facts(run: RunState) -> RunFacts:
         started_at=started.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         org=run.org,
         tags=run.tags,
+        callbacks=callbacks,
     )

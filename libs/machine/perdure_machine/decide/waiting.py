@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure_machine.actions import DropStepTimers, PutStep
+from perdure_machine.callbacks import channel_of, is_channel
 from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.mail import (
@@ -28,7 +29,7 @@ from perdure_machine.expressions import (
 )
 from perdure_machine.mailbox import SignalState, WaitState
 from perdure_machine.node_error import ErrorClass, expression_error
-from perdure_machine.places import Place
+from perdure_machine.places import At, Place
 from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus
 from perdure_machine.transitions import Move, moved
@@ -44,12 +45,14 @@ def begin_wait(draft: Draft, node: Node, place: Place, kind: Signal, scope: Scop
     if kind.key is not None:
         key = key_text(render(kind.key, scope), kind.key.source)
     patience = None if kind.deadline is None else evaluate_duration(kind.deadline, scope)
-    if key is not None and not claim(draft, key, kind.signal):
+    wait = WaitState(draft.run.next_step, kind.signal, key)
+    channel = channel_of(At(*place, node.id))
+    if key is not None and not claim(draft, key, channel, kind.signal):
         return end_failed(draft, new_step(draft, node, place, StepStatus.FAILED), _taken(node, key))
     has_mail(draft)
-    wait = WaitState(draft.run.next_step, kind.signal, key)
-    for signal in inbox(draft, kind.signal):
-        if wait.takes(signal) and admits(kind, scope, signal):
+    for signal in inbox(draft, channel, kind.signal):
+        fits = signal.name == channel or wait.takes(signal)
+        if fits and admits(kind, scope, signal):
             return _end_at_once(draft, node, place, signal)
     return _wait(draft, node, place, wait, patience)
 
@@ -59,7 +62,7 @@ def admits(kind: Signal, scope: Scope, signal: SignalState) -> bool:
     if kind.filter is None:
         return True
     try:
-        return evaluate_bool(kind.filter, replace(scope, signal=signal_bytes(signal)))
+        return evaluate_bool(kind.filter, replace(scope, signal=signal_bytes(signal, kind.signal)))
     except ExpressionFailed:
         return False
 
@@ -103,6 +106,9 @@ def _wait(
 
 
 def _tell(draft: Draft, step: StepState, signal: SignalState) -> None:
+    if is_channel(signal.name):
+        draft.record("callback_taken", step, id=signal.signal_id)
+        return
     told = {"signal": signal.name, "id": signal.signal_id}
     if signal.key is not None:
         told["key"] = signal.key

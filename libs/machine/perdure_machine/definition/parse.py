@@ -79,7 +79,7 @@ def _definition(
     last_drafts = drafts_at_end(members, mapping(members.get("nodes")), problems, known_lanes)
     sources = sources_of(_without(members.get("nodes"), last), _without(nodes, last), problems)
     containers = {id_: source.container for source in sources for id_ in source.nodes}
-    reading = Reading(containers, problems)
+    reading = Reading(containers, _signals(sources), problems)
     graphs = [_graph_draft(source, reading, problems, known_lanes) for source in sources]
     reading.check_at_end(sources[0], last_drafts)
     _check_published(graphs, problems)
@@ -108,6 +108,12 @@ def _definition(
         compensate_on_cancel=members.get("compensate_on_cancel") is True,
         warnings=tuple(problems.warnings),
     )
+
+
+def _signals(sources: Sequence[Source]) -> frozenset[str]:
+    """Return the nodes that wait for a signal."""
+    nodes = ((id_, node) for source in sources for id_, node in source.nodes.items())
+    return frozenset(id_ for id_, node in nodes if "signal" in mapping(node))
 
 
 def _without(nodes: Json, left_out: Collection[str]) -> Json:

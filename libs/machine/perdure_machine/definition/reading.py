@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from perdure_machine.definition.draft import Draft
 from perdure_machine.definition.flow import has_first
@@ -11,6 +11,7 @@ from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read
 from perdure_machine.expressions.reads import (
+    CALLBACK,
     CARRY,
     CURSOR,
     ERROR,
@@ -56,11 +57,15 @@ _HINTS = {
 class Reading:
     """Checks the reads of one document, graph by graph, an outer one before those in it.
 
-    `containers` has, for every node of the document, the node whose sub-graph it stands in.
+    `containers` has, for every node of the document, the node whose sub-graph it stands in;
+    `signals` are the nodes that wait for one.
     """
 
-    def __init__(self, containers: Mapping[str, str], problems: Problems) -> None:
+    def __init__(
+        self, containers: Mapping[str, str], signals: Collection[str], problems: Problems
+    ) -> None:
         self._containers = containers
+        self._signals = signals
         self._problems = problems
         self._seen: dict[str, frozenset[str]] = {"": frozenset()}
 
@@ -81,6 +86,7 @@ class Reading:
                 self._check(path, read, around | ancestors | own, needs, id_)
                 allowed = source.roots | _own_roots(path, draft)
                 check_roots([(path, read)], allowed, self._problems)
+                self._check_callback(path, read, source.container)
             _check_quorum(id_, draft, ended, self._problems)
             self._seen[id_] = around | ancestors
             self._check_inside(id_, draft, source.roots)
@@ -91,6 +97,7 @@ class Reading:
         for id_, draft in undos.items():
             for path, read in draft.reads:
                 self._check(path, read, seen, {}, id_)
+                check_no_callbacks([(path, read)], self._problems)
                 allowed = source.roots | {ERROR, THIS}
                 check_roots([(path, read)], allowed, self._problems)
 
@@ -99,12 +106,14 @@ class Reading:
         for id_, draft in drafts.items():
             for path, read in draft.reads:
                 self._check(path, read, set(source.nodes), {}, id_)
+                check_no_callbacks([(path, read)], self._problems)
                 check_roots([(path, read)], frozenset({ERROR}), self._problems)
 
     def check_output(self, reads: Iterable[ReadAt], nodes: Collection[str]) -> None:
         """Note what the output of the whole cannot read, which is evaluated when `nodes` ended."""
         for path, read in reads:
             self._check(path, read, frozenset(nodes), {}, "")
+        check_no_callbacks(reads, self._problems)
         check_roots(reads, frozenset(), self._problems)
 
     def _check_inside(self, id_: str, draft: Draft, roots: frozenset[str]) -> None:
@@ -117,6 +126,27 @@ class Reading:
             allowed = roots | _GIVEN_INSIDE[draft.kind.name]
             allowed |= {OUTPUT} if path[-1] == "stop_when" else frozenset()
             check_roots([(path, read)], allowed, self._problems)
+            self._check_callback(path, read, id_)
+
+    def _check_callback(self, path: Path, read: Read, container: str) -> None:
+        """Note a callback of what is no wait that stands in this graph, or in one around it."""
+        if read.part != CALLBACK:
+            return
+        node = str(read.path[0])
+        if node not in self._containers:
+            self._problems.add(path, f"there is no node '{node}'")
+        elif node not in self._signals:
+            self._problems.add(path, f"node '{node}' is no `signal`", "name a wait for a signal")
+        elif self._containers[node] not in self._around(container):
+            reason = f"the wait '{node}' stands in another sub-graph"
+            self._problems.add(path, reason, "name one beside this node, or around it")
+
+    def _around(self, container: str) -> Iterator[str]:
+        """Return what holds a graph, and what holds the graphs around that."""
+        yield container
+        while container:
+            container = self._containers[holder_of(container)]
+            yield container
 
     def _check(self, path: Path, read: Read, seen: Collection[str], needs: Needs, id_: str) -> None:
         """Note a read of a node that is not among those that are `seen` from where it stands."""
@@ -132,6 +162,13 @@ class Reading:
             inside = self._containers[node]
             where = f"which stands inside of '{inside}'" if inside else "which need not have ended"
             self._problems.add(path, f"it reads node '{node}', {where}", _SEEN)
+
+
+def check_no_callbacks(reads: Iterable[ReadAt], problems: Problems) -> None:
+    """Note callbacks where no wait can begin any more, or none can yet."""
+    for path, read in reads:
+        if read.part == CALLBACK:
+            problems.add(path, "no wait is there to be called back", "hand it out in a node")
 
 
 def check_roots(reads: Iterable[ReadAt], allowed: frozenset[str], problems: Problems) -> None:

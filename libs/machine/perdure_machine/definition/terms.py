@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from perdure_machine.definition.compiling import lasting_at, mapping, template_at
 from perdure_machine.definition.model import Exclusive, ExclusivePolicy
 from perdure_machine.definition.problems import Problems
-from perdure_machine.definition.reading import check_roots
+from perdure_machine.definition.reading import check_no_callbacks, check_roots
 from perdure_machine.expressions import Read, Template
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
@@ -49,6 +49,7 @@ def subject(document: Mapping[str, Json], problems: Problems) -> Template | None
 def check_start_reads(reads: list[tuple[Path, Read]], problems: Problems) -> None:
     """Note reads of what is not there yet when a run starts."""
     check_roots(reads, frozenset(), problems)
+    check_no_callbacks(reads, problems)
     for path, read in reads:
         if read.node is not None:
             problems.add(path, "no node has ended when the run starts", "read `input` and `run`")

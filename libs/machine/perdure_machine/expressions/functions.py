@@ -16,6 +16,7 @@ from cel_expr_python import cel  # type: ignore[import-untyped]
 
 from perdure_machine.expressions.errors import ExpressionCode, ExpressionFailed
 from perdure_machine.expressions.paths import NoPathError, at, keys_of
+from perdure_machine.expressions.reads import CALLBACK
 from perdure_machine.expressions.values import INT64, MAX_ITEMS, Json, decode, encode
 from perdure_machine.payload import deeper_than
 
@@ -111,6 +112,10 @@ def _get_or(value: object, path: str, default: object) -> object:
     return found[0] if found else default
 
 
+def _callback(run: Mapping[str, Mapping[str, str]], node: str) -> str:
+    return run[CALLBACK][node]
+
+
 def _found(value: object, path: str) -> tuple[object, ...]:
     try:
         return at(value, keys_of(path))
@@ -190,6 +195,7 @@ EXTENSION = cel.CelExtension(
         _function(".group", _MAP, [_LIST, _T.STRING], _group),
         _function("merge", _MAP, [_MAP, _MAP], _merge),
         _getter(),
+        _function(".callback", _T.STRING, [_T.DYN, _T.STRING], _callback),
         _function("math.sum", _T.DYN, [_LIST], _sum),
         _function("url.encode", _T.STRING, [_T.STRING], _url_encode),
         _function("url.decode", _T.STRING, [_T.STRING], _url_decode),

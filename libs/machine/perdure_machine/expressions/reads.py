@@ -32,6 +32,11 @@ ROOTS = (*WHOLE_ROOTS, NODES, RUN)
 NODE_PARTS = ("output", "status", "error")
 RUN_PARTS = ("id", "workflow", "version", "started_at", "org", "tags")
 
+CALLBACK = "callback()"
+"""What `run.callback('node')` reads: the tokens of the nodes that an expression names."""
+
+_CALLBACK_CALL = "callback"
+_CALLBACK_PATH = 2
 _INDEX = ("_[_]", "_[?_]")
 _OPTIONAL_SELECT = "_?._"
 
@@ -100,7 +105,19 @@ def _chain(tree: Tree, bound: frozenset[str]) -> _Chain | None:
         if below is None or not isinstance(key, Const) or key.value is None:
             return None
         return _Chain(below.root, (*below.path, key.value), False)
+    if isinstance(tree, Call) and tree.function == _CALLBACK_CALL:
+        return _callback_chain(tree, bound)
     return None
+
+
+def _callback_chain(tree: Call, bound: frozenset[str]) -> _Chain:
+    """Return what a callback reads; one that names no node is refused where it is looked at."""
+    target, node = tree.args
+    is_named = isinstance(node, Const) and isinstance(node.value, str)
+    if not is_named or _chain(target, bound) != _Chain(RUN, (), False):
+        return _Chain(RUN, (CALLBACK,), False)
+    assert isinstance(node, Const)
+    return _Chain(RUN, (CALLBACK, node.value or ""), False)
 
 
 def _chains(tree: Tree, bound: frozenset[str]) -> Iterator[_Chain]:
@@ -162,10 +179,19 @@ def _node_read(chain: _Chain, source: str) -> Read:
 
 def _run_read(chain: _Chain, source: str) -> Read:
     part = chain.path[0] if chain.path else None
+    if part == CALLBACK:
+        return _callback_read(chain, source)
     if part not in RUN_PARTS:
-        hint = "one of " + ", ".join(f"run.{name}" for name in RUN_PARTS)
+        hint = "one of " + ", ".join(f"run.{name}" for name in (*RUN_PARTS, "callback('node')"))
         raise ExpressionInvalid(_no_part("the run", part), source, hint)
     return Read(RUN, None, str(part), chain.path[1:], chain.presence)
+
+
+def _callback_read(chain: _Chain, source: str) -> Read:
+    if len(chain.path) != _CALLBACK_PATH:
+        hint = "run.callback('node'), with the id of a signal node"
+        raise ExpressionInvalid("a callback names its node, and is a text", source, hint)
+    return Read(RUN, None, CALLBACK, chain.path[1:])
 
 
 def _no_part(what: str, part: str | int | None) -> str:

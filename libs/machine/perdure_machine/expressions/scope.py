@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perdure_machine.expressions.reads import (
+    CALLBACK,
     ERROR,
     INPUT,
     ITEMS,
@@ -30,7 +31,10 @@ class NodeValue:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The run as expressions see it; `started_at` is RFC 3339 text in UTC."""
+    """The run as expressions see it; `started_at` is RFC 3339 text in UTC.
+
+    `callbacks` are the tokens of the nodes that the expressions name.
+    """
 
     id: str
     workflow: str
@@ -38,6 +42,7 @@ class RunFacts:
     started_at: str
     org: str
     tags: Mapping[str, str] = field(default_factory=dict)
+    callbacks: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,8 @@ class Scope:
         if read.root == SIGNAL:
             return self.signal
         if read.root == RUN:
-            return _json(getattr(self.run, str(read.part)))
+            is_callback = read.part == CALLBACK
+            return _json(self.run.callbacks if is_callback else getattr(self.run, str(read.part)))
         node = self.nodes.get(str(read.node))
         if node is None:
             return None

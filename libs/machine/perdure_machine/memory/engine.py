@@ -19,11 +19,13 @@ from perdure_runtime.errors import (
 from perdure_machine.actions import Action, Instant, SetTimer
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
+from perdure_machine.decide.callbacks import answer_to, invalid
 from perdure_machine.decide.legality import Versions
 from perdure_machine.decide.start import new_run
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
+    AnswerCallback,
     ChildForgone,
     ChildRefused,
     ChildStarted,
@@ -40,14 +42,12 @@ from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.consent import Suppressions
 from perdure_machine.memory.lanes import DEFAULT_LANES
-from perdure_machine.memory.lists import (
-    DueTimer,
-)
+from perdure_machine.memory.lists import DueTimer
 from perdure_machine.memory.migrations import checked, chosen, send
 from perdure_machine.memory.reads import Reads
 from perdure_machine.memory.rows import GuardFailed, RunRow, TimerRow
 from perdure_machine.memory.start_keys import StartKeys
-from perdure_machine.memory.views import view_of, with_unfinished
+from perdure_machine.memory.views import view_of, with_absent_scope, with_unfinished
 from perdure_machine.memory.workflows import Workflows
 from perdure_machine.memory.write import set_timer, write_changes
 from perdure_machine.migration import Plan, Refusal
@@ -64,11 +64,7 @@ from perdure_machine.replies import (
     Stale,
 )
 from perdure_machine.states import StepStatus, TimerKind
-from perdure_machine.view import (
-    KeyQueue,
-    RunState,
-    View,
-)
+from perdure_machine.view import KeyQueue, RunState, View
 
 START = 1_767_225_600.0
 """Where the clock stands at first: 2026-01-01 in UTC, in seconds since 1970."""
@@ -192,17 +188,23 @@ class MemoryEngine(Reads):
         too many wait.
         """
         if run_id is not None:
-            reply = self.submit(org, run_id, SendSignal(signal))
-            if isinstance(reply, Closed):
-                raise FailedPrecondition(
-                    f"the run is {reply.status} already", reason=Reason.RUN_CLOSED
-                )
-            assert isinstance(reply, Signalled)
-            return reply.new, run_id
+            return self._signalled(org, run_id, SendSignal(signal)), run_id
         new, owner = self.keep_signal(org, signal)
         if owner is not None:
             self.submit(org, owner, DeliverSignals(signal.name))
         return new, owner
+
+    def answer_callback(self, org: str, token: str, signal: SignalState) -> bool:
+        """Answer a callback; return whether this is new.
+
+        Raises `NotFound` for what is no token of the org, and `FailedPrecondition` where its wait
+        has an answer, or the run ended.
+        """
+        answer = answer_to(token, signal)
+        try:
+            return self._signalled(org, answer.callback.run_id, answer)
+        except NotFound:
+            raise invalid() from None
 
     def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
         """Do the first of the two steps of a signal by key: it is stored and not delivered."""
@@ -309,7 +311,16 @@ class MemoryEngine(Reads):
         return len(found)
 
     def _decide(self, definition: Definition, view: View, event: Event) -> Decision:
+        if isinstance(event, AnswerCallback):
+            view = with_absent_scope(view, event.callback.at.place)
         return decide(definition, self.lanes, view, event, self._workflows.definitions)
+
+    def _signalled(self, org: str, run_id: UUID, event: SendSignal | AnswerCallback) -> bool:
+        reply = self.submit(org, run_id, event)
+        if isinstance(reply, Closed):
+            raise FailedPrecondition(f"the run is {reply.status} already", reason=Reason.RUN_CLOSED)
+        assert isinstance(reply, Signalled)
+        return reply.new
 
     def _new_run_id(self) -> UUID:
         """Return a UUIDv7 of the engine's time; a counter stands where others have random bits."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from hashlib import sha256
 from uuid import UUID
 
 from perdure_machine.changes import Changes, MailChanges
@@ -64,6 +65,8 @@ class Post:
             known=frozenset(row.signal.signal_id for row in mine if row.signal.key is None),
             weight=sum(signal.weight for signal in open_),
             whole=True,
+            secret=_secret(run.run_id),
+            secret_kept=True,
         )
 
     def keep(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
@@ -153,6 +156,11 @@ class Post:
             if mine and row.signal.address == address:
                 return row
         return None
+
+
+def _secret(run_id: UUID) -> bytes:
+    """Return the run's secret: nobody attacks a test, and the same run has the same tokens."""
+    return sha256(run_id.bytes).digest()
 
 
 def _seen(signal: SignalState) -> SignalState:

@@ -8,7 +8,7 @@ from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE, scopes_inside
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
-from perdure_machine.places import TOP
+from perdure_machine.places import TOP, Place
 from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, StepStatus
 from perdure_machine.view import AttemptState, RowsOf, ScopeState, StepState, TimerState, View
@@ -36,6 +36,13 @@ def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
             mail=mail,
         )
     )
+
+
+def with_absent_scope(view: View, place: Place) -> View:
+    """Return the view, which says so where there is no such scope."""
+    if place == TOP or place in view.scopes:
+        return view
+    return replace(view, absent_scopes=frozenset({place}))
 
 
 def with_unfinished(view: View) -> View:

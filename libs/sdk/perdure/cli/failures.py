@@ -27,6 +27,8 @@ _DO_THIS: Mapping[str, str] = MappingProxyType(
         "`perdure workflow publish FILE`",
         "RUN_NOT_FOUND": "see `perdure run list`",
         "MIGRATION_INVALID": "correct the --map options; `perdure workflow show` shows the nodes",
+        "CALLBACK_INVALID": "give the token as the workflow handed it out, in the run's org",
+        "CALLBACK_SPENT": "see `perdure run history`: the wait ended; send a signal by its name",
         "RUN_CLOSED": "nothing: the run has ended, see `perdure run show`",
         "DEAD_LETTER_NOT_FOUND": "see `perdure dlq list`",
         "EFFECT_UNRESOLVED": "ask the provider what was done, then start a new run for the rest",

@@ -248,8 +248,9 @@ async def history(client: Client, run_id: str, as_json: bool) -> None:
 
 
 @run.command()
-@click.argument("run_id_and_name", nargs=-1, required=True, metavar="[RUN_ID] NAME")
+@click.argument("run_id_and_name", nargs=-1, metavar="[RUN_ID] [NAME]")
 @click.option("--key", help="Send by this correlation key, instead of to a run.")
+@click.option("--callback", metavar="TOKEN", help="Answer the callback with this token.")
 @click.option("--data", metavar="JSON|@FILE|-", help="What it carries; null if left out.")
 @click.option("--id", "signal_id", help="Signal id: the same id is sent once.")
 @json_option
@@ -258,19 +259,25 @@ async def signal(
     client: Client,
     run_id_and_name: tuple[str, ...],
     key: str | None,
+    callback: str | None,
     data: str | None,
     signal_id: str | None,
     as_json: bool,
 ) -> None:
-    """Send a signal to a run: `signal RUN_ID NAME`, or by a key: `signal --key KEY NAME`."""
-    *run_id, name = run_id_and_name
-    if len(run_id) != (0 if key else 1):
-        raise click.UsageError("give RUN_ID and NAME, or --key KEY and NAME")
+    """Send a signal to a run: `signal RUN_ID NAME`, or by a key: `signal --key KEY NAME`.
+
+    Or answer a callback: `signal --callback TOKEN`.
+    """
     payload = read_payload(data)
-    if key:
-        answer = await client.signal_key(key, name, payload, signal_id=signal_id)
-    else:
-        answer = await client.signal_run(run_id[0], name, payload, signal_id=signal_id)
+    match key, callback, run_id_and_name:
+        case None, None, (run_id, name):
+            answer = await client.signal_run(run_id, name, payload, signal_id=signal_id)
+        case str(), None, (name,):
+            answer = await client.signal_key(key, name, payload, signal_id=signal_id)
+        case None, str(), ():
+            answer = await client.answer_callback(callback, payload, signal_id=signal_id)
+        case _:
+            raise click.UsageError("give RUN_ID and NAME, --key KEY and NAME, or --callback TOKEN")
     if as_json:
         print_json(answer)
     else:

@@ -166,6 +166,7 @@ class More:
                 },
             },
             children=children,
+            absent_scopes=view.absent_scopes | (self.wanted.scopes - self.blocks.scopes.keys()),
             leaving=still_leaving(self.leaving, children) if self.wanted.leaving else view.leaving,
             mail=self.mail.added_to(view.mail),
             suppressed={**view.suppressed, **self.suppressed},

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from secrets import token_bytes
 from uuid import UUID
 
 import asyncpg
+from perdure_machine.callbacks import SECRET_BYTES
 from perdure_machine.changes import Changes
-from perdure_machine.events import DeliverSignals, SendSignal
+from perdure_machine.events import AnswerCallback, DeliverSignals, SendSignal
 from perdure_machine.mailbox import LEAST_WEIGHT, Mailbox, SignalState, WaitState
+from perdure_machine.replacing import replace
 from perdure_machine.view import RunState, Wanted
 
 from perdure_store.apply.batch import RunEvents
@@ -23,16 +26,28 @@ _EMPTY = Mailbox()
 
 
 @dataclass(frozen=True, slots=True)
+class Secret:
+    """What a run makes its tokens with; one that is not `kept` was drawn just now."""
+
+    value: bytes
+    kept: bool
+
+
+@dataclass(frozen=True, slots=True)
 class MoreMail:
     """What was loaded of a run's mail because a decision asked for it."""
 
     names: frozenset[str] = frozenset()
     signals: tuple[SignalState, ...] = ()
     owners: Mapping[str, UUID] | None = None
+    secret: Secret | None = None
 
     def added_to(self, mail: Mailbox) -> Mailbox:
         """Return `mail` with this."""
-        return mail.joined(self.names, self.signals, self.owners or {})
+        joined = mail.joined(self.names, self.signals, self.owners or {})
+        if self.secret is None:
+            return joined
+        return replace(joined, secret=self.secret.value, secret_kept=self.secret.kept)
 
 
 async def load_mailboxes(
@@ -43,13 +58,21 @@ async def load_mailboxes(
         (one.run_id, event.event)
         for one in batch
         for event in one.events
-        if isinstance(event.event, SendSignal | DeliverSignals)
+        if isinstance(event.event, SendSignal | AnswerCallback | DeliverSignals)
     ]
     if not sent:
         return {}
-    named = {(run_id, _name(event)): None for run_id, event in sent}
+    named = {
+        (run_id, _name(event)): None
+        for run_id, event in sent
+        if not isinstance(event, AnswerCallback)
+    }
     waits = await _load_waits(connection, list(named))
-    ids = [(run, event.signal.signal_id) for run, event in sent if isinstance(event, SendSignal)]
+    ids = [
+        (run, event.signal.signal_id)
+        for run, event in sent
+        if not isinstance(event, DeliverSignals)
+    ]
     known, weights = await _load_known(connection, ids)
     return {
         run_id: Mailbox(waits=waits[run_id], known=known[run_id], weight=weights.get(run_id, 0))
@@ -66,7 +89,14 @@ async def load_more_mail(
     if wanted.signals:
         rows = await connection.fetch(sql("signals.inbox"), run.run_id, sorted(wanted.signals))
         signals = tuple(map(_signal, rows))
-    return MoreMail(wanted.signals, signals, owners)
+    secret = await _load_secret(connection, run.run_id) if wanted.secret else None
+    return MoreMail(wanted.signals, signals, owners, secret)
+
+
+async def _load_secret(connection: Connection, run_id: UUID) -> Secret:
+    """Return the run's secret; a run that has none, or is not there yet, is given a new one."""
+    kept = await connection.fetchval(sql("signals.secret"), run_id)
+    return Secret(kept or token_bytes(SECRET_BYTES), kept is not None)
 
 
 async def hold_ended(changes: Sequence[Changes], keys: KeyLocks) -> None:
@@ -93,6 +123,11 @@ async def write_mail(
     marked = [one.run.run.run_id for one in changes if _is_first_mail(one)]
     if marked:
         await connection.execute(sql("signals.mark_runs"), marked)
+    for one in changes:
+        if one.mail.secret is not None:
+            await connection.execute(
+                sql("signals.keep_secret"), one.run.run.run_id, one.mail.secret
+            )
     changed = [one for one in changes if one.mail]
     if changed:
         await _write_signals(connection, changed)
@@ -139,6 +174,8 @@ def _name(event: SendSignal | DeliverSignals) -> str:
 async def _load_waits(
     connection: Connection, named: Sequence[tuple[UUID, str]]
 ) -> Mapping[UUID, dict[str, tuple[WaitState, ...]]]:
+    if not named:
+        return defaultdict(dict)
     rows = await connection.fetch(
         sql("signals.waits"), [run for run, _ in named], [name for _, name in named]
     )

@@ -86,6 +86,14 @@ UPDATE signals AS s SET seen = true
 -- Marks runs whose end has signals, waits or keys to clear.
 UPDATE runs SET has_mail = true WHERE run_id = ANY ($1::uuid[])
 
+-- name: secret
+-- The secret that a run makes tokens of callbacks with; null where it has none.
+SELECT callback_secret FROM runs WHERE run_id = $1
+
+-- name: keep_secret
+-- Gives a run the secret that it made its first tokens with.
+UPDATE runs SET callback_secret = $2 WHERE run_id = $1
+
 -- name: close_waits
 -- Deletes the waits of steps.
 DELETE FROM signal_waits AS w USING unnest($1::uuid[], $2::integer[]) AS u (run_id, step)

@@ -163,6 +163,13 @@ class Driver:
         signal = SignalState(signal_id or new_signal_id(), name, data, key)
         return await self.engine.signal(self.org, signal)
 
+    async def answer(
+        self, token: str, data: bytes = b"null", *, signal_id: str | None = None
+    ) -> bool:
+        """Answer a callback; return whether this is new."""
+        signal = SignalState(signal_id or new_signal_id(), "", data)
+        return await self.engine.answer_callback(self.org, token, signal)
+
     async def sweep_signals(self) -> list[Reply]:
         """Deliver what was stored and never delivered."""
         found = await self.engine.undelivered()

@@ -72,6 +72,10 @@ class MemoryPort:
         """Send a signal to a run, or by its key; return whether it is new, and whose it is."""
         return self.engine.signal(org, signal, run_id)
 
+    async def answer_callback(self, org: str, token: str, signal: SignalState) -> bool:
+        """Answer a callback; return whether this is new. Raises the refusal."""
+        return self.engine.answer_callback(org, token, signal)
+
     async def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
         """Do the first of the two steps of a signal by key only."""
         return self.engine.keep_signal(org, signal)

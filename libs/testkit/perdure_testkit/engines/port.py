@@ -138,6 +138,9 @@ class Engine(Protocol):
         Raises the refusal.
         """
 
+    async def answer_callback(self, org: str, token: str, signal: SignalState) -> bool:
+        """Answer a callback; return whether this is new. Raises the refusal."""
+
     async def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
         """Do the first of the two steps of a signal by key only."""
 

@@ -8,7 +8,9 @@ from uuid import UUID, uuid4
 
 import asyncpg
 from perdure_machine.changes import Changes
+from perdure_machine.decide.callbacks import answer_to, invalid
 from perdure_machine.events import (
+    AnswerCallback,
     ChildForgone,
     ChildStarted,
     DeliverSignals,
@@ -239,13 +241,24 @@ class PostgresPort:
             if owner is not None:
                 await self.submit(org, owner, DeliverSignals(signal.name))
             return new, owner
-        (answer,) = await self.submit(org, run_id, SendSignal(signal))
+        return await self._signalled(org, run_id, SendSignal(signal)), run_id
+
+    async def answer_callback(self, org: str, token: str, signal: SignalState) -> bool:
+        """Answer a callback; return whether this is new."""
+        answer = answer_to(token, signal)
+        try:
+            return await self._signalled(org, answer.callback.run_id, answer)
+        except NotFound:
+            raise invalid() from None
+
+    async def _signalled(self, org: str, run_id: UUID, event: SendSignal | AnswerCallback) -> bool:
+        (answer,) = await self.submit(org, run_id, event)
         if isinstance(answer, PerdureError):
             raise answer
         if isinstance(answer, Closed):
             raise FailedPrecondition(f"the run is {answer.status}", reason=Reason.RUN_CLOSED)
         assert isinstance(answer, Signalled)
-        return answer.new, run_id
+        return answer.new
 
     async def keep_signal(self, org: str, signal: SignalState) -> tuple[bool, UUID | None]:
         """Do the first of the two steps of a signal by key only."""

@@ -1,8 +1,8 @@
-"""Signal: to runs, or by correlation keys."""
+"""Signal: to runs, by correlation keys, or to callbacks."""
 
 from __future__ import annotations
 
-from uuid import UUID
+from collections.abc import Coroutine
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     SignalItem,
@@ -10,7 +10,6 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     SignalResponse,
     SignalResult,
 )
-from perdure_machine.mailbox import SignalState
 from perdure_runtime.errors import PerdureError, Reason, Unavailable
 from perdure_store.signals import Kept
 
@@ -21,15 +20,20 @@ from perdure_coordinator.signalling import Signals
 
 async def signal(signals: Signals, request: SignalRequest) -> SignalResponse:
     """Send the signals and answer in order."""
-    sent = [_sent(item) for item in request.items]
-    answers = await in_time(signals.send(*one) for one in sent)
+    sent = [_sent(signals, item) for item in request.items]
+    answers = await in_time(sent)
     return SignalResponse(results=map(_result, answers))
 
 
-def _sent(item: SignalItem) -> tuple[str, SignalState, UUID | None]:
-    if item.WhichOneof("target") == "key":
-        return item.org, signal_state(item.signal, key=item.key), None
-    return item.org, signal_state(item.signal), parse_uuid(item.run_id, "items.run_id")
+def _sent(signals: Signals, item: SignalItem) -> Coroutine[None, None, Kept]:
+    match item.WhichOneof("target"):
+        case "key":
+            return signals.send(item.org, signal_state(item.signal, key=item.key), None)
+        case "callback":
+            return signals.answer(item.org, item.callback, signal_state(item.signal))
+        case _:
+            run_id = parse_uuid(item.run_id, "items.run_id")
+            return signals.send(item.org, signal_state(item.signal), run_id)
 
 
 def _result(answer: Kept | PerdureError | None) -> SignalResult:
