@@ -221,6 +221,7 @@ CREATE TABLE runs (
     undo_below integer DEFAULT 0 NOT NULL,
     compensations integer DEFAULT 0 NOT NULL,
     uncompensated integer DEFAULT 0 NOT NULL,
+    callback_secret bytea,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),

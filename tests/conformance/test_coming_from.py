@@ -20,9 +20,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "coming_from.md").read_t
 MAPPING, SNIPPETS = PAGE.split("## Snippets")
 CODE = re.compile(r"`([^`]+)`")
 CODE_AND_WORD = re.compile(r"`([^`]+)` (\w+)")
-SIGNAL = re.compile(
-    r"`([^`]+)` `([^`]+)`(?: by `([^`]+)`)?(?: by the token that `([^`]+)` has)?"
-)
+SIGNAL = re.compile(r"`([^`]+)` `([^`]+)`(?: by `([^`]+)`)?(?: by the token that `([^`]+)` has)?")
 TOKEN = re.compile(r"cb1_[\w-]+")
 LEFT_OUT = "left out: "
 

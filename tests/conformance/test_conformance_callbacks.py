@@ -65,9 +65,7 @@ async def test_an_answer_that_comes_before_its_wait_is_kept_for_it_f017(driver: 
 async def test_a_wait_is_answered_once_and_a_repeat_is_told_so_r5(driver: Driver) -> None:
     run, token = await waiting(driver)
     after = {"needs": ["answer"], "task": {"handler": "x"}}
-    await driver.publish(
-        {"ask": ASK, "answer": {"needs": ["ask"], **WAIT}, "after": after}
-    )
+    await driver.publish({"ask": ASK, "answer": {"needs": ["ask"], **WAIT}, "after": after})
     run = await driver.start()
     token = await token_of(driver, run)
     assert await driver.answer(token, b"1", signal_id="first")
@@ -164,9 +162,7 @@ async def test_each_item_calls_back_to_its_own_wait_and_all_to_one_around(driver
     await driver.publish({"batch": {"for_each": batch}, "all": WAIT})
     run = await driver.start(b'{"list": [1, 2]}')
     await driver.settle()
-    asked = [
-        json.loads((await driver.step(run, f"batch[{n}].ask")).output or b"") for n in (0, 1)
-    ]
+    asked = [json.loads((await driver.step(run, f"batch[{n}].ask")).output or b"") for n in (0, 1)]
     assert asked[0]["all"] == asked[1]["all"]
     await driver.answer(asked[1]["to"])
     statuses = await driver.statuses(run)
@@ -229,7 +225,7 @@ async def test_a_retry_of_the_run_opens_the_wait_for_its_token_again(driver: Dri
 async def test_an_ended_run_refuses_an_answer_and_knows_the_one_it_had_f024(
     driver: Driver,
 ) -> None:
-    run, token = await waiting(driver)
+    _, token = await waiting(driver)
     await driver.answer(token, signal_id="first")
     assert await refusal(driver, token) == Reason.RUN_CLOSED
     assert not await driver.answer(token, signal_id="first")
