@@ -328,8 +328,7 @@ class View:
     are by step; `leaving` those of them that are to end with what has ended, None where they were
     not asked for; `passed` the limits that the run is past by the database clock, looked up for
     events about them only. `suppressed` tells of steps whether their subject is on a list that
-    forbids them.
-    events about them only. `absent_scopes` were asked for, and there are none such.
+    forbids them. `absent_scopes` were asked for, and there are none such.
     """
 
     run: RunState
