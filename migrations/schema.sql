@@ -138,7 +138,7 @@ CREATE TABLE lanes (
     poison_limit smallint DEFAULT 3 NOT NULL,
     retry_max smallint NOT NULL,
     retry_base_ms integer DEFAULT 1000 NOT NULL,
-    retry_factor real DEFAULT 2 NOT NULL,
+    retry_factor double precision DEFAULT 2 NOT NULL,
     retry_cap_ms integer DEFAULT 300000 NOT NULL,
     CONSTRAINT lanes_pkey PRIMARY KEY (lane),
     CONSTRAINT lanes_lane_plain CHECK ((lane ~ '^[a-z][a-z0-9_-]{0,39}$'::text)),
@@ -563,10 +563,18 @@ CREATE TABLE suppressions (
     CONSTRAINT suppressions_purpose_plain CHECK ((purpose ~ '^([*]|[a-z][a-z0-9_.-]{0,62})$'::text))
 );
 
+CREATE TABLE workflow_lanes (
+    workflow_id bigint NOT NULL,
+    lane text NOT NULL,
+    CONSTRAINT workflow_lanes_pkey PRIMARY KEY (workflow_id, lane)
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
 ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
+ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_lane_known FOREIGN KEY (lane) REFERENCES lanes(lane);
+ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
 
 -- ---- Indexes
 
@@ -608,6 +616,7 @@ CREATE INDEX dead_letters_by_workflow ON dead_letters (org, workflow, run_id);
 CREATE INDEX audit_log_by_org ON audit_log (org, audit_id);
 CREATE INDEX audit_log_by_target ON audit_log (action, target, audit_id);
 CREATE INDEX run_subjects_by_subject ON run_subjects (org, subject_hash, run_id);
+CREATE INDEX workflow_lanes_by_lane ON workflow_lanes (lane);
 
 -- ---- Views
 
@@ -747,6 +756,7 @@ UNION ALL
 
 CREATE TRIGGER workflows_immutable BEFORE DELETE OR UPDATE ON workflows FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER workflow_nodes_immutable BEFORE DELETE OR UPDATE ON workflow_nodes FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER workflow_lanes_immutable BEFORE DELETE OR UPDATE ON workflow_lanes FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- ---- Rights
 
@@ -754,7 +764,8 @@ GRANT USAGE ON SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_rel
 
 GRANT SELECT ON schema_migrations TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON orgs TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT SELECT ON lanes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON lanes TO perdure_coordinator;
+GRANT SELECT ON lanes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflows TO perdure_coordinator;
 GRANT SELECT ON workflows TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflow_nodes TO perdure_coordinator;
@@ -815,7 +826,10 @@ GRANT INSERT, SELECT, UPDATE ON run_subjects TO perdure_coordinator;
 GRANT SELECT ON run_subjects TO perdure_ingest;
 GRANT DELETE, INSERT, SELECT ON suppressions TO perdure_coordinator;
 GRANT SELECT ON suppressions TO perdure_ingest;
+GRANT INSERT, SELECT ON workflow_lanes TO perdure_coordinator;
+GRANT SELECT ON workflow_lanes TO perdure_ingest;
 
+GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;

@@ -31,6 +31,7 @@ LIBRARY_OWNERS = {
     "store.commit_drop_signals": ("sweeper",),
     "store.commit_drop_free_keys": ("sweeper",),
     "store.commit_publish": ("coordinator",),
+    "store.commit_lane": ("coordinator",),
     "store.commit_replays": ("coordinator",),
     "store.commit_migration": ("coordinator",),
     "store.commit_suppression": ("coordinator",),

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from uuid import UUID
 
 import perdure
+from perdure_contracts.v1.lane_service_pb2 import PutLaneRequest
 from perdure_contracts.v1.workflow_service_pb2 import MigrateRunsRequest
 from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_testkit.verdict import assert_nothing_left, ended
@@ -159,6 +160,19 @@ async def by_looking_up(stage: Stage, entry: Entry) -> None:
     looking = asyncio.create_task(stage.client.consent.suppressions_of("nobody"))
     await stage.crash(entry)
     assert not await looking
+
+
+async def by_changing_a_lane(stage: Stage, entry: Entry) -> None:
+    """An operator makes a lane; it is told once however often that is asked."""
+    name = f"lane-{uuid.uuid4().hex[:8]}"
+    request = PutLaneRequest(lane=name, shards=2)
+    stage.arm(entry)
+    changing = asyncio.create_task(stage.client.lanes.put(request))
+    await stage.crash(entry)
+    assert (await changing).lane.shards == 2
+    told = await stage.place.fetch("SELECT action FROM audit_log WHERE target = $1", name)
+    assert [row["action"] for row in told] == ["lane.put"]
+    await stage.client.lanes.delete(name)
 
 
 async def _is_over(stage: Stage, migration_id: str) -> bool:
@@ -406,6 +420,7 @@ SCENARIOS: dict[str, Scenario] = {
     "ingest.change_suppression": by_suppressing,
     "ingest.check_suppression": by_looking_up,
     "ingest.command_run": by_terminating,
+    "ingest.change_lanes": by_changing_a_lane,
     "ingest.migrate_runs": by_migrating,
     "ingest.publish_workflow": by_publishing,
     "ingest.replay_dead_letters": by_replaying,
@@ -418,6 +433,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_events": by_every_event,
     "store.commit_forgoing": by_forgoing,
     "store.commit_drop_signals": while_a_run_goes_on,
+    "store.commit_lane": by_changing_a_lane,
     "store.commit_migration": by_migrating,
     "store.commit_migration_cursor": by_migrating,
     "store.commit_months": while_a_run_goes_on,

@@ -1,4 +1,4 @@
-"""One engine for these tests: two workers of every queue, and one of the slow lane alone."""
+"""One engine for these tests: two workers of every queue, and one of the slow lane."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ from tests.e2e.scene import Scene
 
 ENGINE_NUMBER = 0
 SLOW_WORKER = "worker-3"
+MADE_LANE = "mail"
+"""It serves the lane that a test makes, too; until then there is none."""
 
 EXPORT_DELAY_MS = "200"
 
@@ -53,7 +55,7 @@ HANDLERS = [
 def _crew(endpoint: str) -> Crew:
     traced = {"PERDURE_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": EXPORT_DELAY_MS}
     serving = {"PERDURE_WORKER_HANDLERS": ",".join(HANDLERS), "PYTHONPATH": str(ROOT)}
-    slow = {"PERDURE_WORKER_QUEUES": "slow:shared,slow:default"}
+    slow = {"PERDURE_WORKER_QUEUES": f"slow:shared,slow:default,{MADE_LANE}:default"}
     told = {**dict.fromkeys(SERVICES, traced), "worker": traced | serving, SLOW_WORKER: slow}
     return Crew(process_names(3), told)
 

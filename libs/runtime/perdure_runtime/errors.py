@@ -74,6 +74,12 @@ class Reason(StrEnum):
     )
     CONFIG_INVALID = ("CONFIG_INVALID", "The configuration of a process has errors.")
     LANE_UNKNOWN = ("LANE_UNKNOWN", "The definition names a lane that no operator has made.")
+    LANE_NOT_FOUND = ("LANE_NOT_FOUND", "There is no lane with this name.")
+    LANE_IN_USE = (
+        "LANE_IN_USE",
+        "The lane is there from the start, or a published workflow uses it.",
+    )
+    ORG_NOT_FOUND = ("ORG_NOT_FOUND", "There is no org with this name.")
     RUN_NOT_FOUND = ("RUN_NOT_FOUND", "The org has no run with this id.")
     WORKFLOW_NOT_FOUND = (
         "WORKFLOW_NOT_FOUND",

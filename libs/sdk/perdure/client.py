@@ -30,6 +30,7 @@ from perdure_contracts.v1 import (
 
 from perdure.address import find_address
 from perdure.client_consent import Consent
+from perdure.client_lanes import Lanes
 from perdure.client_migrations import Migrations
 from perdure.client_transport import Transport, pause_before
 from perdure.errors import PerdureUnavailable
@@ -96,6 +97,11 @@ class Client:
     def migrations(self) -> Migrations:
         """Moves unfinished runs to other versions of their workflows."""
         return Migrations(self._transport)
+
+    @cached_property
+    def lanes(self) -> Lanes:
+        """What operators set for all orgs: lanes, and the weights of orgs."""
+        return Lanes(self._transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -75,3 +75,5 @@ async def _publish_nodes(connection: Connection, workflow_id: int, definition: D
         [node.prefetch.input for node in nodes],
         [node.publish for node in nodes],
     )
+    lanes = {node.lane for node in nodes if node.lane}
+    await connection.execute(sql("catalogue.publish_lanes"), workflow_id, sorted(lanes))

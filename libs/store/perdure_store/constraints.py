@@ -13,6 +13,7 @@ from types import MappingProxyType
 from perdure_runtime.errors import (
     Aborted,
     AlreadyExists,
+    FailedPrecondition,
     FieldViolation,
     Internal,
     InvalidArgument,
@@ -49,6 +50,14 @@ def _version_exists(constraint: str) -> PerdureError:
     )
 
 
+def _lane_gone(constraint: str) -> PerdureError:
+    return FailedPrecondition(
+        "an operator removed a lane of the document while it was published",
+        reason=Reason.LANE_UNKNOWN,
+        metadata={"constraint": constraint},
+    )
+
+
 def _invalid(field: str, description: str) -> Callable[[str], PerdureError]:
     def make(constraint: str) -> PerdureError:
         return InvalidArgument(
@@ -75,6 +84,9 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "workflows_org_known": _invalid("org", "does not exist"),
         "workflows_version_positive": _invalid("version", "must be positive"),
         "workflows_digest_length": _fault,
+        "workflow_lanes_pkey": _fault,
+        "workflow_lanes_workflow_known": _fault,
+        "workflow_lanes_lane_known": _lane_gone,
         "workflow_nodes_pkey": _fault,
         "workflow_nodes_workflow_known": _fault,
         "leaders_pkey": _lost_race,

@@ -21,6 +21,7 @@ from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.begin_runs import begin_runs
 from perdure_coordinator.handlers.cancel_run import cancel_run
 from perdure_coordinator.handlers.command_run import command_run
+from perdure_coordinator.handlers.delete_lane import delete_lane
 from perdure_coordinator.handlers.deliver_signals import deliver_signals
 from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
@@ -28,6 +29,8 @@ from perdure_coordinator.handlers.fire_timers import Firing, fire_timers
 from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.migrate_runs import migrate_runs
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
+from perdure_coordinator.handlers.put_lane import change_lane
+from perdure_coordinator.handlers.put_org_weight import put_org_weight
 from perdure_coordinator.handlers.release_lease import release_lease
 from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
 from perdure_coordinator.handlers.replay_dead_letters import replay_dead_letters
@@ -152,6 +155,24 @@ class Control(ControlServiceServicer):
     ) -> control.ListLanesResponse:
         """See `handlers/list_lanes.py`."""
         return await list_lanes(self._spare)
+
+    async def PutLane(
+        self, request: control.PutLaneRequest, context: Context
+    ) -> control.PutLaneResponse:
+        """See `handlers/put_lane.py`."""
+        return await change_lane(self._spare, self._catalogue, request)
+
+    async def DeleteLane(
+        self, request: control.DeleteLaneRequest, context: Context
+    ) -> control.DeleteLaneResponse:
+        """See `handlers/delete_lane.py`."""
+        return await delete_lane(self._spare, request)
+
+    async def PutOrgWeight(
+        self, request: control.PutOrgWeightRequest, context: Context
+    ) -> control.PutOrgWeightResponse:
+        """See `handlers/put_org_weight.py`."""
+        return await put_org_weight(self._spare, request)
 
     async def ReplayDeadLetters(
         self, request: control.ReplayDeadLettersRequest, context: Context

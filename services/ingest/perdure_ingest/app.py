@@ -9,6 +9,7 @@ import grpc
 from perdure_contracts.v1 import (
     consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
+    lane_service_pb2_grpc,
     run_service_pb2_grpc,
     system_service_pb2_grpc,
     workflow_service_pb2_grpc,
@@ -29,6 +30,7 @@ from perdure_ingest.identity import Identify, everybody_is
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import (
     DeadLetterServicer,
+    LaneServicer,
     RunServicer,
     SystemServicer,
     WorkflowServicer,
@@ -97,6 +99,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     runs = RunServicer(doors, identify)
     workflows = WorkflowServicer(doors, identify)
     dead_letters = DeadLetterServicer(doors, identify)
+    lanes = LaneServicer(doors, identify)
     system = SystemServicer(doors, identify)
     consent = ConsentServicer(doors, identify)
     return {
@@ -113,6 +116,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
         ),
         "perdure.v1.ConsentService": lambda server: (
             consent_service_pb2_grpc.add_ConsentServiceServicer_to_server(consent, server)
+        ),
+        "perdure.v1.LaneService": lambda server: (
+            lane_service_pb2_grpc.add_LaneServiceServicer_to_server(lanes, server)
         ),
         "perdure.v1.SystemService": lambda server: (
             system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)

@@ -36,6 +36,7 @@ COMMAND_RUN = declare("ingest.command_run")
 PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
 REPLAY_DEAD_LETTERS = declare("ingest.replay_dead_letters")
 MIGRATE_RUNS = declare("ingest.migrate_runs")
+CHANGE_LANES = declare("ingest.change_lanes")
 
 MAX_ITEMS = 256
 """Items of one internal call, as its contract says."""
@@ -144,6 +145,30 @@ class Coordinator(Component):
             request,
             timeout=CALL_TIMEOUT,
             fail_point=MIGRATE_RUNS,
+        )
+
+    async def put_lane(
+        self, request: control_service_pb2.PutLaneRequest
+    ) -> control_service_pb2.PutLaneResponse:
+        """Make or change a lane; repeating it changes nothing."""
+        return await self._client.call(
+            self._control.PutLane, request, timeout=CALL_TIMEOUT, fail_point=CHANGE_LANES
+        )
+
+    async def delete_lane(
+        self, request: control_service_pb2.DeleteLaneRequest
+    ) -> control_service_pb2.DeleteLaneResponse:
+        """Remove a lane."""
+        return await self._client.call(
+            self._control.DeleteLane, request, timeout=CALL_TIMEOUT, fail_point=CHANGE_LANES
+        )
+
+    async def put_org_weight(
+        self, request: control_service_pb2.PutOrgWeightRequest
+    ) -> control_service_pb2.PutOrgWeightResponse:
+        """Set an org's weight; repeating it changes nothing."""
+        return await self._client.call(
+            self._control.PutOrgWeight, request, timeout=CALL_TIMEOUT, fail_point=CHANGE_LANES
         )
 
     async def _send_starts(

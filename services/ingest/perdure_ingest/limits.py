@@ -29,6 +29,9 @@ MAX_TAG_VALUE = 200
 
 MIN_PRIORITY, MAX_PRIORITY = -100, 100
 
+MAX_WEIGHT = 100
+"""Of an org: rows that it sends in each of its turns."""
+
 DEFAULT_PAGE = 100
 DEFAULT_HISTORY_PAGE = 1000
 MAX_PAGE = 1000

@@ -8,6 +8,8 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import RunCommand
 from perdure_contracts.v1 import (
     dead_letter_service_pb2,
     dead_letter_service_pb2_grpc,
+    lane_service_pb2,
+    lane_service_pb2_grpc,
     run_service_pb2,
     run_service_pb2_grpc,
     system_service_pb2,
@@ -18,6 +20,7 @@ from perdure_contracts.v1 import (
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.cancel_run import cancel_run
+from perdure_ingest.handlers.change_lanes import delete_lane, put_lane, put_org_weight
 from perdure_ingest.handlers.command_run import Request, command_run
 from perdure_ingest.handlers.diagnose import diagnose
 from perdure_ingest.handlers.get_migration import get_migration
@@ -30,6 +33,7 @@ from perdure_ingest.handlers.list_scopes import list_scopes
 from perdure_ingest.handlers.list_workflows import list_workflows
 from perdure_ingest.handlers.migrate_runs import migrate_runs
 from perdure_ingest.handlers.publish_workflow import publish_workflow
+from perdure_ingest.handlers.read_lanes import get_lane, list_lanes, list_org_weights
 from perdure_ingest.handlers.replay_dead_letters import replay_dead_letters
 from perdure_ingest.handlers.signal_run import signal_run
 from perdure_ingest.handlers.start_run import start_run
@@ -197,6 +201,53 @@ class DeadLetterServicer(dead_letter_service_pb2_grpc.DeadLetterServiceServicer)
         discard = RunCommand.RUN_COMMAND_DISCARD_DEAD_LETTER
         await command_run(self._doors, self._identify(context), request, discard)
         return dead_letter_service_pb2.DiscardDeadLetterResponse()
+
+
+class LaneServicer(lane_service_pb2_grpc.LaneServiceServicer):
+    """`perdure.v1.LaneService`."""
+
+    def __init__(self, doors: Doors, identify: Identify) -> None:
+        self._doors = doors
+        self._identify = identify
+
+    async def PutLane(
+        self, request: lane_service_pb2.PutLaneRequest, context: Context
+    ) -> lane_service_pb2.PutLaneResponse:
+        """Delegate."""
+        return await put_lane(self._doors, self._identify(context), request)
+
+    async def GetLane(
+        self, request: lane_service_pb2.GetLaneRequest, context: Context
+    ) -> lane_service_pb2.GetLaneResponse:
+        """Delegate."""
+        self._identify(context)
+        return await get_lane(self._doors, request)
+
+    async def ListLanes(
+        self, request: lane_service_pb2.ListLanesRequest, context: Context
+    ) -> lane_service_pb2.ListLanesResponse:
+        """Delegate."""
+        self._identify(context)
+        return await list_lanes(self._doors)
+
+    async def DeleteLane(
+        self, request: lane_service_pb2.DeleteLaneRequest, context: Context
+    ) -> lane_service_pb2.DeleteLaneResponse:
+        """Delegate."""
+        return await delete_lane(self._doors, self._identify(context), request)
+
+    async def PutOrgWeight(
+        self, request: lane_service_pb2.PutOrgWeightRequest, context: Context
+    ) -> lane_service_pb2.PutOrgWeightResponse:
+        """Delegate."""
+        return await put_org_weight(self._doors, self._identify(context), request)
+
+    async def ListOrgWeights(
+        self, request: lane_service_pb2.ListOrgWeightsRequest, context: Context
+    ) -> lane_service_pb2.ListOrgWeightsResponse:
+        """Delegate."""
+        self._identify(context)
+        return await list_org_weights(self._doors)
 
 
 class SystemServicer(system_service_pb2_grpc.SystemServiceServicer):

@@ -14,7 +14,7 @@ from perdure_streams.names import Queue, StreamName
 
 from perdure_worker.coordinator import Coordinator
 
-REFRESH_SECONDS = 30.0
+REFRESH_SECONDS = 5.0
 
 _BACKOFF = Backoff(base=0.1, factor=2.0, cap=2.0)
 _logger = logging.getLogger(__name__)

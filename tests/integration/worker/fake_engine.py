@@ -159,6 +159,15 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def MigrateRuns(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def PutLane(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def DeleteLane(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def PutOrgWeight(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     def _record(self, record: list[Any], items: Any) -> None:
         record.extend(items)
         self._changed.set()

@@ -5,23 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from perdure_machine.definition.model import IO_RETRY, SLOW_RETRY, RetryRule
-from perdure_machine.lanes import Lane
-
-
-def _lane(name: str, retry: RetryRule) -> Lane:
-    return Lane(
-        name,
-        shards=1,
-        stream_ceiling=1000,
-        hand_out=10.0,
-        lease=30.0,
-        poison_limit=3,
-        retry=retry,
-    )
-
+from perdure_machine.definition.model import SLOW_RETRY
+from perdure_machine.lanes import Lane, new_lane
+from perdure_machine.replacing import replace
 
 DEFAULT_LANES: Mapping[str, Lane] = MappingProxyType(
-    {"io": _lane("io", IO_RETRY), "slow": _lane("slow", SLOW_RETRY)}
+    {"io": new_lane("io"), "slow": replace(new_lane("slow"), retry=SLOW_RETRY)}
 )
 """Lanes by name."""

@@ -6,6 +6,41 @@ SELECT lane, shards, stream_ceiling, hand_out_ms, lease_ms, poison_limit, retry_
        retry_cap_ms
   FROM lanes ORDER BY lane
 
+-- name: lock_lane
+-- A lane, locked against other changes and against versions that begin to use it.
+SELECT lane, shards, stream_ceiling, hand_out_ms, lease_ms, poison_limit, retry_max, retry_base_ms, retry_factor,
+       retry_cap_ms
+  FROM lanes WHERE lane = $1 FOR UPDATE
+
+-- name: put_lane
+-- Makes a lane, or changes all its settings.
+INSERT INTO lanes (lane, shards, stream_ceiling, hand_out_ms, lease_ms, poison_limit, retry_max, retry_base_ms,
+                   retry_factor, retry_cap_ms)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT ON CONSTRAINT lanes_pkey DO UPDATE
+   SET shards = $2, stream_ceiling = $3, hand_out_ms = $4, lease_ms = $5, poison_limit = $6, retry_max = $7,
+       retry_base_ms = $8, retry_factor = $9, retry_cap_ms = $10
+
+-- name: lane_is_used
+-- Whether a published version uses a lane.
+SELECT EXISTS (SELECT FROM workflow_lanes WHERE lane = $1)
+
+-- name: drop_lane
+-- Removes a lane that no version uses.
+DELETE FROM lanes WHERE lane = $1
+
+-- name: orgs
+-- Every org and its weight.
+SELECT org, weight FROM orgs ORDER BY org
+
+-- name: lock_org
+-- The weight of an org, locked against other changes.
+SELECT weight FROM orgs WHERE org = $1 FOR UPDATE
+
+-- name: put_weight
+-- Sets the weight of an org.
+UPDATE orgs SET weight = $2 WHERE org = $1
+
 -- name: documents
 -- The documents of workflows.
 SELECT workflow_id, document FROM workflows WHERE workflow_id = ANY ($1::bigint[])
@@ -45,3 +80,7 @@ INSERT INTO workflow_nodes (workflow_id, node, steps, outputs, input, publish)
 SELECT $1, u.node, string_to_array(u.steps, ' '), string_to_array(u.outputs, ' '), u.input, u.publish
   FROM unnest($2::text[], $3::text[], $4::text[], $5::boolean[], $6::text[])
        AS u (node, steps, outputs, input, publish)
+
+-- name: publish_lanes
+-- Says which lanes a version uses.
+INSERT INTO workflow_lanes (workflow_id, lane) SELECT $1, unnest($2::text[])
