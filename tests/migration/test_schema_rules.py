@@ -220,6 +220,7 @@ async def test_rights_on_single_columns_are_marks_alone(connection: asyncpg.Conn
 
     assert {(row["role"], row["relation"]): row["columns"] for row in rows} == {
         ("perdure_coordinator", "months"): ["closed"],  # only to lock what a retry relies on
+        ("perdure_coordinator", "orgs"): ["weight"],
         ("perdure_relay", "outbox"): ["entry_id", "sent_at", "state"],
         ("perdure_sweeper", "start_keys"): ["expires_at"],
         ("perdure_sweeper", "signals"): ["expires_at"],
