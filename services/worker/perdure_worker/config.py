@@ -10,10 +10,10 @@ from perdure_runtime.config import setting
 from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig
 from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
-from perdure_streams.names import Queue
 
 from perdure_worker.egress.addresses import Network
 from perdure_worker.outcome import MAX_OUTPUT_BYTES
+from perdure_worker.pool_plans import MAX_SLOTS, PoolPlan, pool_plans
 
 MAX_NAME_CHARACTERS = 200
 
@@ -41,9 +41,18 @@ class WorkerConfig(ServiceConfig, RedisConfig):
     handlers: tuple[str, ...] = setting(
         (), help="Import paths of the Python modules whose handlers this worker serves."
     )
-    slots: int = setting(16, min=1, max=10_000, unit="steps", help="Steps that run at once.")
+    slots: int = setting(16, min=1, max=MAX_SLOTS, unit="steps", help="Steps that run at once.")
+    pools: tuple[str, ...] = setting(
+        (),
+        help="Pools of this worker, each `name slots lane:owner ...`, such as `quick 12 io:shared "
+        "io:default`; none takes another's slots. Empty: one pool of `slots` that serves `queues`.",
+    )
     threads: int = setting(
-        16, min=1, max=1000, unit="threads", help="Threads that `def` handlers run in."
+        0,
+        min=0,
+        max=MAX_SLOTS,
+        unit="threads",
+        help="Threads that `def` handlers run in, at least as many as slots; 0 is as many.",
     )
     chain_steps: int = setting(
         64, min=0, unit="steps", help="Most steps of one run taken in a row; 0 takes none."
@@ -114,17 +123,21 @@ class WorkerConfig(ServiceConfig, RedisConfig):
         False, help="Whether a Redis that may evict streams is accepted."
     )
 
+    def pool_plans(self) -> list[PoolPlan]:
+        """Return the pools that are asked for. Raises ValueError with what is wrong."""
+        return pool_plans(self.pools, self.queues, self.slots)
+
     def problems(self) -> Iterable[FieldViolation]:
         """Refuse queues that are none."""
         yield from super().problems()
-        for queue in self.queues:
-            try:
-                Queue.parse(queue)
-            except ValueError as problem:
-                yield FieldViolation("queues", str(problem))
-        if not self.queues:
-            yield FieldViolation("queues", "must name at least one queue, such as io:shared")
-        yield from self._network_problems()
+        field = "pools" if self.pools else "queues"
+        try:
+            plans = self.pool_plans()
+        except ValueError as problem:
+            yield FieldViolation(field, str(problem))
+        else:
+            if not any(plan.queues for plan in plans):
+                yield FieldViolation(field, "must name at least one queue, such as io:shared")
         if len(self.name) > MAX_NAME_CHARACTERS:
             yield FieldViolation("name", f"must have at most {MAX_NAME_CHARACTERS} characters")
 

@@ -9,16 +9,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from perdure_runtime.errors import Unavailable
 from perdure_runtime.lifecycle import Component, Group, Service
-from perdure_runtime.logs import log, log_failure
+from perdure_runtime.logs import log
 
-from perdure_worker.announcements import Announcements
-from perdure_worker.reader import Reader
-from perdure_worker.slots import Slots
-from perdure_worker.steps import Steps
+from perdure_worker.pools import Pool
 
 RELEASE_SECONDS = 2.0
 """How long releases and last reports may take once the worker is told to stop; with the waits below
@@ -29,42 +24,34 @@ LAST_WAIT_SECONDS = 0.4
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerParts:
-    """What a worker consists of. `foundation` is needed until the last step has ended: executors,
-    renewals and what sends to the coordinator, in the order in which they start.
+class Worker(Component):
+    """Starts its parts, and ends them so that no result is lost.
+
+    `foundation` is needed until the last step has ended: executors, renewals and what sends to the
+    coordinator, in the order in which they start.
     """
 
-    foundation: Sequence[Service]
-    lanes: Service
-    steps: Steps
-    slots: Slots
-    reader: Reader
-    announcements: Announcements
-
-
-class Worker(Component):
-    """Starts the parts, and ends them so that no result is lost."""
-
-    def __init__(self, parts: WorkerParts) -> None:
+    def __init__(self, foundation: Sequence[Service], pools: Sequence[Pool]) -> None:
         super().__init__()
-        self._parts = parts
-        self._foundation = Group(parts.foundation)
-        self._intake = Group((parts.lanes, parts.announcements, parts.reader))
+        self._foundation = Group(foundation)
+        self._pools = tuple(pools)
 
     async def on_start(self) -> None:
         """Begin to read once everything that a step needs is there."""
         await self._foundation.start()
         try:
-            await self._intake.start()
+            for pool in self._pools:
+                await pool.take()
         except BaseException:
+            await self._take_no_more()
             await self._foundation.stop()
             raise
 
     async def drain(self) -> None:
         """Take nothing new and return when the last step has ended."""
         await self._take_no_more()
-        await self._parts.slots.wait_idle()
+        for pool in self._pools:
+            await pool.slots.wait_idle()
 
     async def on_stop(self) -> None:
         """Hand back what still runs, then end."""
@@ -75,17 +62,13 @@ class Worker(Component):
             await self._foundation.stop()
 
     async def _take_no_more(self) -> None:
-        self._parts.steps.drain()
-        await self._parts.reader.drain()
-        try:
-            await self._intake.stop()
-            await self._parts.announcements.withdraw()
-        except Unavailable as trouble:
-            # The announcement runs out by itself.
-            log_failure(_logger, "worker.not_withdrawn", trouble)
+        async with asyncio.TaskGroup() as tasks:
+            for pool in self._pools:
+                tasks.create_task(pool.take_no_more())
 
     async def _release_rest(self) -> None:
-        self._parts.steps.release_all()
+        for pool in self._pools:
+            pool.steps.release_all()
         left = await self._wait_for_tasks(RELEASE_SECONDS)
         # The second time ends those that wait for a handler which does not end.
         for _ in range(2):
@@ -96,7 +79,10 @@ class Worker(Component):
             log(_logger, "worker.left_behind", level=logging.WARNING, tasks=len(left))
 
     async def _wait_for_tasks(self, timeout: float) -> frozenset[asyncio.Task[None]]:
-        tasks = self._parts.reader.tasks
+        tasks = self._tasks()
         if tasks:
             await asyncio.wait(tasks, timeout=timeout)
-        return self._parts.reader.tasks
+        return self._tasks()
+
+    def _tasks(self) -> frozenset[asyncio.Task[None]]:
+        return frozenset(task for pool in self._pools for task in pool.tasks)

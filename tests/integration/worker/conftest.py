@@ -19,7 +19,6 @@ async def stage(redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
         coordinator_address=address,
         queues=("io:default",),
         slots=4,
-        threads=2,
         egress_allow=("127.0.0.0/8",),
     )
     redis = Redis.from_url(redis_url)

@@ -200,11 +200,12 @@ class Stage:
         """Start a worker with these handlers and settings."""
         config = replace(self.config, **settings)
         found: Mapping[str, Handler] = {handler.name: handler for handler in handlers or ()}
-        queues = [Queue.parse(queue) for queue in config.queues]
+        plans = config.pool_plans()
+        threads = config.threads or sum(plan.slots for plan in plans)
         name = f"worker{len(self.workers)}"
         clock = SystemClock()
-        connections = await app.connect(config, name, queues, clock)
-        worker = app.assemble(config, name, found, queues, connections, clock)
+        connections = await app.connect(config, name, clock)
+        worker = app.assemble(config, name, found, plans, threads, connections, clock)
         await worker.start()
         self.workers.append(worker)
         return worker

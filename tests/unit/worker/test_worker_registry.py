@@ -2,7 +2,6 @@ from pathlib import Path
 
 import pytest
 from perdure_runtime.errors import InvalidArgument, Reason
-from perdure_worker.app import queues_to_serve
 from perdure_worker.registry import load_handlers
 
 TWO_SETS = """
@@ -53,8 +52,3 @@ def test_everything_wrong_is_said_at_once(folder: Path) -> None:
     assert "holds no perdure.Handlers object" in message
     assert "registry_exits cannot be imported: SystemExit" in message
     assert "registry_absent cannot be imported: ModuleNotFoundError" in message
-
-
-def test_without_handlers_only_shared_queues_are_served() -> None:
-    asked = ["io:shared", "io:default"]
-    assert [str(queue) for queue in queues_to_serve(asked, {})] == ["io:shared"]
