@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from uuid import UUID
 
+from perdure_machine.erasure import Place
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.migration import Told
 from perdure_machine.states import AttemptOutcome, DeadCause, RunLimit, TimerKind
@@ -312,6 +313,25 @@ class MoveRun:
 
 
 @dataclass(frozen=True, slots=True)
+class EraseRows:
+    """The rows of the run after a place are erased, up to and with one of them.
+
+    The runs that it started are sent their own event.
+    """
+
+    place: Place
+    upto: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndErasure:
+    """The run needs no more events of the erasure; `found_erased` if it needed none at all."""
+
+    erasure_id: UUID
+    found_erased: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class RecordMigration:
     """What a migration did about the run."""
 
@@ -350,4 +370,6 @@ Action = (
     | RenameStep
     | MoveRun
     | RecordMigration
+    | EraseRows
+    | EndErasure
 )

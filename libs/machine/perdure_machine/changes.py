@@ -18,7 +18,9 @@ from perdure_machine.actions import (
     DropRunTimers,
     DropStepTimers,
     DropTimer,
+    EndErasure,
     Enqueue,
+    EraseRows,
     ForgetScope,
     HoldTimer,
     KeepSecret,
@@ -111,6 +113,8 @@ class Changes:
     renamed: tuple[RenameStep, ...] = ()
     migrations: tuple[RecordMigration, ...] = ()
     subjects: tuple[PutSubject, ...] = ()
+    erased: tuple[EraseRows, ...] = ()
+    erasures_ended: tuple[EndErasure, ...] = ()
 
     @property
     def drops_dead_letter(self) -> bool:
@@ -152,6 +156,8 @@ class _Folder:
         self.renamed: dict[int, RenameStep] = {}
         self.migrations: dict[UUID, RecordMigration] = {}
         self.subjects: dict[int, PutSubject] = {}
+        self.erased: list[EraseRows] = []
+        self.erasures_ended: list[EndErasure] = []
 
     def take(self, action: Action) -> None:
         match action:
@@ -212,6 +218,10 @@ class _Folder:
                 self.migrations[migration_id] = action
             case PutSubject(step):
                 self.subjects[step] = action
+            case EraseRows():
+                self.erased.append(action)
+            case EndErasure():
+                self.erasures_ended.append(action)
 
     def _put_run(self, action: PutRun) -> None:
         last = self.run
@@ -269,6 +279,8 @@ class _Folder:
             renamed=tuple(self.renamed.values()),
             migrations=tuple(self.migrations.values()),
             subjects=tuple(self.subjects.values()),
+            erased=tuple(self.erased),
+            erasures_ended=tuple(self.erasures_ended),
         )
 
 

@@ -121,6 +121,7 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f"{_node(d)} failed for good, so that was not compensated: {_error(d)}"
         ),
         "compensation_refused": lambda d, f: f"{_node(d)} is not compensated: {d.get('why', '')}",
+        "run_erased": lambda d, f: "the run was erased because its subject was",
         "run_terminated": lambda d, f: f"the run was terminated{_because(d)}",
         "run_paused": lambda d, f: f"the run was paused{_because(d)}",
         "run_resumed": lambda d, f: f"the run was resumed{_because(d)}",

@@ -40,6 +40,9 @@ class _Encoded(msgspec.Struct, frozen=True, omit_defaults=True):
     node: str = ""
 
 
+ERASED_ERROR = NodeError(ErrorClass.PERMANENT, "ERASED", "the payloads of the run were erased")
+"""Stands where an error of a run was that was erased."""
+
 _decoder = msgspec.json.Decoder(_Encoded)
 
 

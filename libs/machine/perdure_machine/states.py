@@ -136,6 +136,7 @@ class TimerKind(StrEnum):
     REPLAY = "replay"  # retry a run that is a dead letter
     COMPENSATE = "compensate"  # look for the next step to compensate
     REOPEN = "reopen"  # mark what a retry decides again, some at a time
+    ERASE = "erase"  # erase the next rows of the run, or begin to in the next runs of an erasure
     MIGRATE = "migrate"  # move the run to another version, or the next runs of a migration
 
 
@@ -157,6 +158,7 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.REPLAY,
         TimerKind.COMPENSATE,
         TimerKind.REOPEN,
+        TimerKind.ERASE,
         TimerKind.MIGRATE,
     }
 )

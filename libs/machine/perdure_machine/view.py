@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from uuid import UUID
 
+from perdure_machine.erasure import Place as ErasurePlace
+from perdure_machine.erasure import Portion
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import At, Place
 from perdure_machine.states import (
@@ -62,7 +64,8 @@ class RunState:
     ranks. `ending` is the status that a run will have once what completed in it is compensated;
     next come steps whose rank is less than `undo_below`. `compensations` were begun so far, and
     `uncompensated` steps will not be.
-    `has_mail`: signals were sent to it, or steps of it waited for some.
+    `has_mail`: signals were sent to it, or steps of it waited for some. `erased`: no payload of it
+    is kept or written.
     """
 
     run_id: UUID
@@ -107,6 +110,7 @@ class RunState:
     compensations: int = 0
     uncompensated: int = 0
     has_mail: bool = False
+    erased: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +333,7 @@ class View:
     not asked for; `passed` the limits that the run is past by the database clock, looked up for
     events about them only. `suppressed` tells of steps whether their subject is on a list that
     forbids them. `absent_scopes` were asked for, and there are none such.
+    `erasing` tells of rows that an erasure comes to next.
     """
 
     run: RunState
@@ -352,6 +357,7 @@ class View:
     compensable: tuple[int, ...] | None = None
     suppressed: Mapping[int, bool] = field(default_factory=dict)
     absent_scopes: frozenset[Place] = frozenset()
+    erasing: Mapping[ErasurePlace, Portion] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -375,6 +381,7 @@ class Wanted:
     signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
     top: bool = False  # all steps of the top scope
+    erasing: frozenset[ErasurePlace] = frozenset()  # the next rows to erase after these places
     consents: frozenset[int] = frozenset()  # whether the subjects of these steps are suppressed
     secret: bool = False  # what tokens of callbacks are made with
 

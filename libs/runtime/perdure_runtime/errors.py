@@ -150,6 +150,11 @@ class Reason(StrEnum):
         "RUN_COMPENSATED",
         "Completed steps of the run were compensated, so it cannot go on.",
     )
+    RUN_ERASED = (
+        "RUN_ERASED",
+        "The payloads of the run were erased because its subject was.",
+    )
+    ERASURE_NOT_FOUND = ("ERASURE_NOT_FOUND", "The org has no erasure with this id.")
     PARENT_TOLD = (
         "PARENT_TOLD",
         "The parent of the run was told how it ended, and may have acted on that.",

@@ -119,6 +119,10 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "run_subjects_pkey": _lost_race,
         "run_subjects_hash_length": _fault,
         "suppressions_pkey": _lost_race,
+        "erasures_pkey": _lost_race,
+        "erasures_hash_length": _fault,
+        "erasure_runs_pkey": _lost_race,
+        "erasure_counts_pkey": _lost_race,
         "suppressions_hash_length": _fault,
         "suppressions_purpose_plain": _invalid(
             "purpose", "must be a letter, then letters, digits, _ . or -; or * for every"

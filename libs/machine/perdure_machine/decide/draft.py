@@ -23,8 +23,10 @@ from perdure_machine.actions import (
     RecordHistory,
     SetTimer,
 )
+from perdure_machine.decide.redacting import redacted
 from perdure_machine.decide.sight import Sight
 from perdure_machine.definition.model import ChildRun, Definition
+from perdure_machine.erasure import LATE, first_place
 from perdure_machine.events import Offer, Queue
 from perdure_machine.lanes import Lane
 from perdure_machine.places import TOP, At, Place
@@ -32,6 +34,7 @@ from perdure_machine.replacing import replace
 from perdure_machine.replies import Granted, Reply
 from perdure_machine.states import (
     AttemptOutcome,
+    ChildStatus,
     ParentEnd,
     RunLimit,
     RunStatus,
@@ -198,6 +201,14 @@ class Draft(Sight):
             self.touched[TOP] = None
         self.children[child.step] = child
         self.actions.append(PutChild(child))
+        self._erase_late_child(child)
+
+    def _erase_late_child(self, child: ChildState) -> None:
+        """Have a child erased of which an erased run hears only now; it was given its payloads."""
+        if self.run.erased and child.run_id is not None and child.status is ChildStatus.RUNNING:
+            details = first_place(LATE).encoded()
+            timer = SetTimer(TimerKind.ERASE, None, 0.0, details=details, to=child.run_id)
+            self.actions.append(timer)
 
     def drop_timer(self, timer_id: int) -> None:
         """Delete a timer that was delivered or is void."""
@@ -307,7 +318,8 @@ class Draft(Sight):
             self.run = replace(self.run, revision=self.run.revision + 1)
             put = PutRun(self.run, self._ended, self._limits, self._start, self._reopened)
             self.actions.append(put)
-        return Decision(self._result(), tuple(self.actions), reply)
+        written = redacted(self.actions) if self.run.erased else self.actions
+        return Decision(self._result(), tuple(written), reply)
 
     def _result(self) -> View:
         return replace(

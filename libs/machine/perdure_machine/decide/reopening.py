@@ -44,6 +44,9 @@ def retry_run(draft: Draft, event: RetryRun) -> Reply:
         return Done(changed=False)
     if draft.run.status is not RunStatus.FAILED:
         return Closed(draft.run.status)
+    if draft.run.erased:
+        message = "the payloads of the run were erased, so it cannot go on"
+        raise FailedPrecondition(message, reason=Reason.RUN_ERASED)
     if draft.run.compensations:
         message = "completed steps of the run were compensated, so it cannot go on"
         raise FailedPrecondition(message, reason=Reason.RUN_COMPENSATED)

@@ -22,6 +22,7 @@ from perdure_machine.decide.deadlines import pass_deadline
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import emission
 from perdure_machine.decide.ending import cancel_run, end_steps
+from perdure_machine.decide.erasing import erase
 from perdure_machine.decide.exclusive import leave
 from perdure_machine.decide.fanning import make_more
 from perdure_machine.decide.joining import node_scope
@@ -54,6 +55,7 @@ _NEVER_HELD = frozenset(
         TimerKind.CHILD_ENDED,
         TimerKind.LEAVE_CHILDREN,
         TimerKind.CANCEL_RUN,
+        TimerKind.ERASE,
     }
 )
 """What parks, makes rows, ends or tells of an end: nothing begins by it."""
@@ -120,6 +122,7 @@ _WHENEVER = MappingProxyType(
         TimerKind.CHILD_ENDED: child_ended,
         TimerKind.LEAVE_CHILDREN: leave_children,
         TimerKind.CANCEL_RUN: _cancel,
+        TimerKind.ERASE: erase,
     }
 )
 """Events from elsewhere, where what is true when they come counts, not the run's generation; and

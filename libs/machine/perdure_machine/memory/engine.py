@@ -41,6 +41,7 @@ from perdure_machine.events import (
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.consent import Suppressions
+from perdure_machine.memory.erasing import Erasures
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import DueTimer
 from perdure_machine.memory.migrations import checked, chosen, send
@@ -102,6 +103,7 @@ class MemoryEngine(Reads):
         self.suppressions = Suppressions()
         self._run_numbers = count(1)
         self._timer_ids = count(1)
+        self.erasures = Erasures(self._runs, self._post, self._timer_ids)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -228,6 +230,7 @@ class MemoryEngine(Reads):
             view_of(row, self.now, self._post.mailbox(row.state)),
             queue=self._queue(row.state),
             suppressed=self.suppressions.of_steps(row),
+            erasing=self.erasures.portions(row),
         )
         actions: list[Action] = []
         answers: dict[int, Reply | PerdureError] = {}
@@ -250,6 +253,12 @@ class MemoryEngine(Reads):
                 return [Stale()]  # the lease was renewed in between (R6)
             raise
         return [answers[place] for place in range(len(events))]
+
+    def erase_subject(self, org: str, subject: str) -> UUID:
+        """Have every run about a subject erased; return the erasure's id."""
+        erasure_id = self._new_run_id()
+        self.erasures.begin(erasure_id, org, subject, self.now)
+        return erasure_id
 
     def migrate(
         self,
@@ -392,6 +401,7 @@ class MemoryEngine(Reads):
             return
         self._post.check(changes)
         write_changes(row, changes, self.now, self._timer_ids)
+        self.erasures.write(row, changes, self.now)
         self._post.write(changes, self.now)
         run = row.state
         self._exclusive.move(run, changes.key_moves)

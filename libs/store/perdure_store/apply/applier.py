@@ -29,6 +29,7 @@ from perdure_store.apply.batch import (
 )
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.consent import write_subjects
+from perdure_store.apply.erasing import write_erasures
 from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_keys
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
@@ -113,6 +114,7 @@ class Applier:
             await write_changes(tx.connection, changes, retention=self._retention)
             await write_mail(tx.connection, changes, retention=self._retention)
             await write_subjects(tx.connection, changes, self._subjects)
+            await write_erasures(tx.connection, changes)
             tx.on_commit(lambda: self._committed(changes))
 
 

@@ -17,14 +17,11 @@ from perdure_store.apply.rowsets import RowSet, Statement
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
-_WRITE = Statement(
-    sql("consent.write_subjects"),
-    [
-        RowSet.of(
-            "subjects", "run_id uuid, step integer, org text, subject_hash bytea, purpose text"
-        )
-    ],
+_SUBJECTS = RowSet.of(
+    "subjects", "run_id uuid, step integer, org text, subject_hash bytea, purpose text"
 )
+_WRITE = Statement(sql("consent.write_subjects"), [_SUBJECTS])
+_NAMED_LATE = Statement(sql("erasure.send_named_late"), [_SUBJECTS])
 
 
 async def write_subjects(
@@ -42,8 +39,11 @@ async def write_subjects(
         for c in changes
         for one in c.subjects
     ]
-    if rows:
-        await connection.execute(_WRITE.text, *_WRITE.arguments({"subjects": rows}))
+    if not rows:
+        return
+    await connection.execute(sql("consent.share_hashes"), sorted({row[3] for row in rows}))
+    await connection.execute(_WRITE.text, *_WRITE.arguments({"subjects": rows}))
+    await connection.execute(_NAMED_LATE.text, *_NAMED_LATE.arguments({"subjects": rows}))
 
 
 async def load_suppressed(

@@ -11,6 +11,7 @@ import asyncpg
 from perdure_machine.decide.compensating import MAX_LOOKED_AT
 from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE
 from perdure_machine.definition.model import Definition
+from perdure_machine.erasure import Place, Portion
 from perdure_machine.events import (
     Acquire,
     Emitted,
@@ -42,6 +43,7 @@ from perdure_machine.view import (
 from perdure_store.apply.batch import RunEvents
 from perdure_store.apply.children import load_leaving, still_leaving, with_children
 from perdure_store.apply.consent import load_suppressed
+from perdure_store.apply.erasing import load_portion
 from perdure_store.apply.keys import KeyLocks
 from perdure_store.apply.load_scopes import (
     Blocks,
@@ -129,6 +131,7 @@ class More:
     rows: Mapping[RowsOf, tuple[ScopeState, ...]]
     mail: MoreMail
     suppressed: Mapping[int, bool]
+    erasing: Mapping[Place, Portion]
     leaving: tuple[ChildState, ...] = ()
     reopening: tuple[int, ...] = ()
     compensable: tuple[int, ...] = ()
@@ -170,6 +173,7 @@ class More:
             leaving=still_leaving(self.leaving, children) if self.wanted.leaving else view.leaving,
             mail=self.mail.added_to(view.mail),
             suppressed={**view.suppressed, **self.suppressed},
+            erasing={**view.erasing, **self.erasing},
         )
 
 
@@ -220,6 +224,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         {rows: await load_rows(connection, run, rows) for rows in wanted.rows},
         await load_more_mail(connection, run, wanted, keys),
         await load_suppressed(connection, run.run_id, wanted.consents),
+        {place: await load_portion(connection, run.run_id, place) for place in wanted.erasing},
         leaving,
         tuple(row["step"] for row in reopening),
         tuple(row["step"] for row in compensable),

@@ -68,6 +68,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         undo_below=row["undo_below"],
         compensations=row["compensations"],
         uncompensated=row["uncompensated"],
+        erased=row["erased"],
     )
 
 

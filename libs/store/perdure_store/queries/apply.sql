@@ -6,7 +6,7 @@
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
-       recounted, exclusive_key, ending, undo_below, compensations, uncompensated,
+       recounted, exclusive_key, ending, undo_below, compensations, uncompensated, erased,
        CASE WHEN ending = 'completed' THEN output END AS output,
        (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
@@ -16,7 +16,7 @@ SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, g
 SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, generation, priority, next_step,
        ended_nodes, inner_ended, scope_generation, next_seq, error, start_key, tags, traceparent, parent_run,
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
-       recounted, exclusive_key, ending, undo_below, compensations, uncompensated,
+       recounted, exclusive_key, ending, undo_below, compensations, uncompensated, erased,
        CASE WHEN ending = 'completed' THEN output END AS output,
        (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE

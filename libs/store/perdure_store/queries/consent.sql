@@ -11,6 +11,12 @@ SELECT pg_advisory_xact_lock_shared(one.place)
   FROM (SELECT DISTINCT subject_lock(subject_hash) AS place FROM run_subjects
          WHERE run_id = $1 AND step = ANY ($2::integer[]) ORDER BY place OFFSET 0) AS one
 
+-- name: share_hashes
+-- Waits for whoever begins to erase these subjects, and keeps others from it: what is written now is found by them.
+SELECT pg_advisory_xact_lock_shared(one.place)
+  FROM (SELECT DISTINCT subject_lock(subject_hash) AS place FROM unnest($1::bytea[]) AS u (subject_hash)
+         ORDER BY place OFFSET 0) AS one
+
 -- name: lock_subject
 -- Waits for every transaction that lets something begin about a subject, and keeps others from it.
 SELECT pg_advisory_xact_lock(subject_lock($1))

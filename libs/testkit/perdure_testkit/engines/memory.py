@@ -18,6 +18,7 @@ from perdure_runtime.errors import PerdureError
 
 from perdure_testkit.engines.port import (
     Dead,
+    Erased,
     Lease,
     Line,
     MigrationOf,
@@ -114,6 +115,16 @@ class MemoryPort:
     async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
         """Take a subject off the list again."""
         self.engine.suppressions.remove(org, subject, purpose)
+
+    async def erase(self, org: str, subject: str) -> UUID:
+        """Begin to erase all that is about a subject; return the erasure's id."""
+        return self.engine.erase_subject(org, subject)
+
+    async def erasure(self, erasure_id: UUID) -> Erased:
+        """Tell how far an erasure came."""
+        told = self.engine.erasures.told(erasure_id)
+        rows = {kind: count for kind, count in told.rows.items() if count}
+        return Erased(told.pending, told.ended, rows)
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

@@ -58,6 +58,15 @@ class MigrationOf:
 
 
 @dataclass(frozen=True, slots=True)
+class Erased:
+    """How far an erasure came: runs to be erased, erased runs, and rows that it found by kind."""
+
+    pending: int
+    ended: int
+    rows: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Timer:
     """A timer of a run, set by a run of `org`; `remaining` seconds until it is due.
 
@@ -161,6 +170,12 @@ class Engine(Protocol):
 
     async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
         """Take a subject off the list again."""
+
+    async def erase(self, org: str, subject: str) -> UUID:
+        """Begin to erase all that is about a subject; return the erasure's id."""
+
+    async def erasure(self, erasure_id: UUID) -> Erased:
+        """Tell how far an erasure came."""
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""

@@ -37,7 +37,7 @@ from perdure_machine.states import TimerKind
 from perdure_machine.subjects import EVERY_PURPOSE, SubjectKey
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
-from perdure_store import run_migrations
+from perdure_store import erasures, run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -58,6 +58,7 @@ from perdure_store.timers import drop_orphans
 from perdure_testkit.database import Database
 from perdure_testkit.engines.port import (
     Dead,
+    Erased,
     Lease,
     Line,
     MigrationOf,
@@ -112,7 +113,8 @@ _OF_RUNS = (
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",
     "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
-    "run_migrations", "run_migration_outcomes", "run_subjects", "suppressions", "audit_log",
+    "run_migrations", "run_migration_outcomes", "run_subjects", "suppressions",
+    "erasures", "erasure_runs", "erasure_counts", "audit_log",
 )  # fmt: skip
 SUBJECT_KEY = SubjectKey(b"a key of tests, of no less than 32 bytes")
 EVER = 1e9
@@ -324,6 +326,24 @@ class PostgresPort:
     async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
         """Take a subject off the list again."""
         await remove_suppression(self.coordinator, suppression(org, subject, purpose))
+
+    async def erase(self, org: str, subject: str) -> UUID:
+        """Begin to erase all that is about a subject; return the erasure's id."""
+        asked = erasures.Asked(uuid4(), org, SUBJECT_KEY.hash(org, subject), "", "test")
+        await erasures.create(self.coordinator, asked)
+        query = "SELECT timer_id FROM timers WHERE run_id = $1"
+        while (timer_id := await self.admin.fetchval(query, asked.erasure_id)) is not None:
+            assert await erasures.go_on(self.coordinator, org, asked.erasure_id, timer_id)
+        return asked.erasure_id
+
+    async def erasure(self, erasure_id: UUID) -> Erased:
+        """Tell how far an erasure came."""
+        org = await self.admin.fetchval(
+            "SELECT org FROM erasures WHERE erasure_id = $1", erasure_id
+        )
+        found = await erasures.read(self.admin, org, erasure_id)
+        assert found is not None
+        return Erased(found.pending, found.erased, found.counts)
 
     async def renew(self, org: str, lease: Lease) -> float | None:
         """Renew a lease; return the seconds left, None where it is lost."""
