@@ -59,6 +59,13 @@ END
 $function$
 ;
 
+CREATE FUNCTION erase_details(erasure_id uuid)
+ RETURNS bytea
+ LANGUAGE sql
+ IMMUTABLE STRICT
+RETURN convert_to((('{"erasure": "'::text || erasure_id) || '", "part": "steps", "after": ""}'::text), 'UTF8'::name)
+;
+
 CREATE FUNCTION forget_scopes(run_ids uuid[], scopes text[])
  RETURNS void
  LANGUAGE sql
@@ -138,7 +145,7 @@ CREATE TABLE lanes (
     poison_limit smallint DEFAULT 3 NOT NULL,
     retry_max smallint NOT NULL,
     retry_base_ms integer DEFAULT 1000 NOT NULL,
-    retry_factor double precision DEFAULT 2 NOT NULL,
+    retry_factor real DEFAULT 2 NOT NULL,
     retry_cap_ms integer DEFAULT 300000 NOT NULL,
     CONSTRAINT lanes_pkey PRIMARY KEY (lane),
     CONSTRAINT lanes_lane_plain CHECK ((lane ~ '^[a-z][a-z0-9_-]{0,39}$'::text)),
@@ -221,7 +228,7 @@ CREATE TABLE runs (
     undo_below integer DEFAULT 0 NOT NULL,
     compensations integer DEFAULT 0 NOT NULL,
     uncompensated integer DEFAULT 0 NOT NULL,
-    callback_secret bytea,
+    erased boolean DEFAULT false NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -380,9 +387,9 @@ CREATE TABLE timers (
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -563,18 +570,38 @@ CREATE TABLE suppressions (
     CONSTRAINT suppressions_purpose_plain CHECK ((purpose ~ '^([*]|[a-z][a-z0-9_.-]{0,62})$'::text))
 );
 
-CREATE TABLE workflow_lanes (
-    workflow_id bigint NOT NULL,
-    lane text NOT NULL,
-    CONSTRAINT workflow_lanes_pkey PRIMARY KEY (workflow_id, lane)
+CREATE TABLE erasures (
+    erasure_id uuid NOT NULL,
+    org text NOT NULL,
+    subject_hash bytea NOT NULL,
+    reason text NOT NULL,
+    asked_by text NOT NULL,
+    cursor uuid DEFAULT '00000000-0000-0000-0000-000000000000'::uuid NOT NULL,
+    created_at timestamp with time zone NOT NULL,
+    all_sent_at timestamp with time zone,
+    CONSTRAINT erasures_pkey PRIMARY KEY (erasure_id),
+    CONSTRAINT erasures_hash_length CHECK ((octet_length(subject_hash) = 32))
+);
+
+CREATE TABLE erasure_runs (
+    erasure_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    ended_at timestamp with time zone,
+    CONSTRAINT erasure_runs_pkey PRIMARY KEY (erasure_id, run_id)
+);
+
+CREATE TABLE erasure_counts (
+    erasure_id uuid NOT NULL,
+    run_id uuid NOT NULL,
+    kind text NOT NULL,
+    erased integer NOT NULL,
+    CONSTRAINT erasure_counts_pkey PRIMARY KEY (erasure_id, run_id, kind)
 );
 
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
 ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
-ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_lane_known FOREIGN KEY (lane) REFERENCES lanes(lane);
-ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
 
 -- ---- Indexes
 
@@ -616,7 +643,9 @@ CREATE INDEX dead_letters_by_workflow ON dead_letters (org, workflow, run_id);
 CREATE INDEX audit_log_by_org ON audit_log (org, audit_id);
 CREATE INDEX audit_log_by_target ON audit_log (action, target, audit_id);
 CREATE INDEX run_subjects_by_subject ON run_subjects (org, subject_hash, run_id);
-CREATE INDEX workflow_lanes_by_lane ON workflow_lanes (lane);
+CREATE INDEX erasures_by_org ON erasures (org, erasure_id);
+CREATE INDEX erasures_by_subject ON erasures (org, subject_hash);
+CREATE INDEX erasure_runs_pending ON erasure_runs (erasure_id) WHERE (ended_at IS NULL);
 
 -- ---- Views
 
@@ -756,7 +785,6 @@ UNION ALL
 
 CREATE TRIGGER workflows_immutable BEFORE DELETE OR UPDATE ON workflows FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER workflow_nodes_immutable BEFORE DELETE OR UPDATE ON workflow_nodes FOR EACH ROW EXECUTE FUNCTION refuse_change();
-CREATE TRIGGER workflow_lanes_immutable BEFORE DELETE OR UPDATE ON workflow_lanes FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- ---- Rights
 
@@ -764,8 +792,7 @@ GRANT USAGE ON SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_rel
 
 GRANT SELECT ON schema_migrations TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON orgs TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT, UPDATE ON lanes TO perdure_coordinator;
-GRANT SELECT ON lanes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT SELECT ON lanes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflows TO perdure_coordinator;
 GRANT SELECT ON workflows TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflow_nodes TO perdure_coordinator;
@@ -774,7 +801,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON leaders TO perdure_relay, perdure_sweepe
 GRANT SELECT ON leaders TO perdure_coordinator, perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON runs TO perdure_coordinator;
 GRANT SELECT ON runs TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT INSERT, SELECT ON run_tags TO perdure_coordinator;
+GRANT DELETE, INSERT, SELECT ON run_tags TO perdure_coordinator;
 GRANT SELECT ON run_tags TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON steps TO perdure_coordinator;
 GRANT SELECT ON steps TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
@@ -822,14 +849,19 @@ GRANT INSERT, SELECT, UPDATE ON run_migration_outcomes TO perdure_coordinator;
 GRANT SELECT ON run_migration_outcomes TO perdure_ingest;
 GRANT INSERT, SELECT ON audit_log TO perdure_coordinator;
 GRANT SELECT ON audit_log TO perdure_ingest;
-GRANT INSERT, SELECT, UPDATE ON run_subjects TO perdure_coordinator;
+GRANT DELETE, INSERT, SELECT, UPDATE ON run_subjects TO perdure_coordinator;
 GRANT SELECT ON run_subjects TO perdure_ingest;
 GRANT DELETE, INSERT, SELECT ON suppressions TO perdure_coordinator;
 GRANT SELECT ON suppressions TO perdure_ingest;
-GRANT INSERT, SELECT ON workflow_lanes TO perdure_coordinator;
-GRANT SELECT ON workflow_lanes TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON erasures TO perdure_coordinator;
+GRANT SELECT ON erasures TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON erasure_runs TO perdure_coordinator;
+GRANT SELECT ON erasure_runs TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON erasure_counts TO perdure_coordinator;
+GRANT SELECT ON erasure_counts TO perdure_ingest;
 
-GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
+GRANT UPDATE (error) ON attempts TO perdure_coordinator;
+GRANT UPDATE (details) ON history TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;

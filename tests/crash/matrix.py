@@ -35,6 +35,8 @@ LIBRARY_OWNERS = {
     "store.commit_replays": ("coordinator",),
     "store.commit_migration": ("coordinator",),
     "store.commit_suppression": ("coordinator",),
+    "store.commit_erasure": ("coordinator",),
+    "store.commit_erasure_cursor": ("coordinator",),
     "store.commit_migration_cursor": ("coordinator",),
     "store.commit_renewals": ("coordinator",),
     "store.commit_put_off": ("coordinator",),

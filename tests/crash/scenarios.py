@@ -154,6 +154,31 @@ async def by_suppressing(stage: Stage, entry: Entry) -> None:
     assert len(await stage.client.consent.suppressions_of(subject)) == 1
 
 
+async def by_erasing(stage: Stage, entry: Entry) -> None:
+    """A person whom two runs are about is erased, one of them in the middle of its work."""
+    name, subject = f"about_{uuid.uuid4().hex[:8]}", f"{uuid.uuid4()}@example.org"
+    hold = {"hold": {"task": {"handler": "test.hold"}}}
+    document = {"name": name, "subject": subject, "nodes": hold}
+    await stage.client.publish_workflow(json.dumps(document))
+    first, held = await stage.start_holding(name)
+    held.let_go()
+    await stage.ends(first)
+    second, holding = await stage.start_holding(name)
+    stage.arm(entry)
+    erasing = asyncio.create_task(stage.client.consent.erase(subject))
+    await stage.crash(entry)
+    erasure_id = (await erasing).erasure_id
+    await eventually(lambda: _is_erased(stage, erasure_id), what="both runs are erased")
+    holding.let_go()
+    for run_id in (first, second):
+        assert (await stage.client.get_run(run_id)).input == b'{"perdure":"erased"}'
+
+
+async def _is_erased(stage: Stage, erasure_id: str) -> bool:
+    erasure = await stage.client.consent.erasure(erasure_id)
+    return erasure.HasField("all_sent_at") and (erasure.pending, erasure.erased) == (0, 2)
+
+
 async def by_looking_up(stage: Stage, entry: Entry) -> None:
     """The lists that somebody is on are asked for."""
     stage.arm(entry)
@@ -421,6 +446,7 @@ SCENARIOS: dict[str, Scenario] = {
     "ingest.check_suppression": by_looking_up,
     "ingest.command_run": by_terminating,
     "ingest.change_lanes": by_changing_a_lane,
+    "ingest.erase_subject": by_erasing,
     "ingest.migrate_runs": by_migrating,
     "ingest.publish_workflow": by_publishing,
     "ingest.replay_dead_letters": by_replaying,
@@ -430,6 +456,8 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_drop_free_keys": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
+    "store.commit_erasure": by_erasing,
+    "store.commit_erasure_cursor": by_erasing,
     "store.commit_events": by_every_event,
     "store.commit_forgoing": by_forgoing,
     "store.commit_drop_signals": while_a_run_goes_on,

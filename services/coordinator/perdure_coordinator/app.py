@@ -25,6 +25,7 @@ from perdure_runtime.lifecycle import Group, Service
 from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
+from perdure_store import erasures, run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.run_ids import RunIds
@@ -33,7 +34,6 @@ from perdure_store.closing import Closing, schema_check
 from perdure_store.held import HeldConnection
 from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
-from perdure_store.run_migrations import go_on
 from perdure_store.signals import Kept, KeyedSignal, keep_signals
 from perdure_store.timers import drop_orphans, put_off
 
@@ -170,9 +170,11 @@ async def _put_off(spare: asyncpg.Pool, timer_ids: list[int]) -> list[None]:
     return [None] * len(timer_ids)
 
 
-async def _go_on(spare: asyncpg.Pool, org: str, migration_id: UUID, timer_id: int) -> bool:
+async def _go_on(spare: asyncpg.Pool, org: str, owner: UUID, timer_id: int) -> bool:
     async with acquire(spare) as connection:
-        return await go_on(connection, org, migration_id, timer_id)
+        return await run_migrations.go_on(connection, org, owner, timer_id) or await erasures.go_on(
+            connection, org, owner, timer_id
+        )
 
 
 async def _refresh(catalogue: Catalogue, spare: asyncpg.Pool) -> Pass:

@@ -10,13 +10,14 @@ from perdure_contracts.internal.v1 import consent_service_pb2 as consent
 from perdure_contracts.internal.v1.consent_service_pb2_grpc import ConsentServiceServicer
 from perdure_machine.subjects import SubjectKey
 
+from perdure_coordinator.handlers.erase_subject import erase_subject
 from perdure_coordinator.handlers.suppressions import change_suppression, check_suppression
 
 Context = grpc.aio.ServicerContext[Any, Any]
 
 
 class Consent(ConsentServiceServicer):
-    """Suppression lists."""
+    """Suppression lists and erasures."""
 
     def __init__(self, spare: asyncpg.Pool, key: SubjectKey) -> None:
         self._spare = spare
@@ -27,6 +28,12 @@ class Consent(ConsentServiceServicer):
     ) -> consent.ChangeSuppressionResponse:
         """See `handlers/suppressions.py`."""
         return await change_suppression(self._spare, self._key, request)
+
+    async def EraseSubject(
+        self, request: consent.EraseSubjectRequest, context: Context
+    ) -> consent.EraseSubjectResponse:
+        """See `handlers/erase_subject.py`."""
+        return await erase_subject(self._spare, self._key, request)
 
     async def CheckSuppression(
         self, request: consent.CheckSuppressionRequest, context: Context

@@ -8,6 +8,7 @@ from perdure_runtime.rpc.client import RpcClient
 
 CHANGE_SUPPRESSION = declare("ingest.change_suppression")
 CHECK_SUPPRESSION = declare("ingest.check_suppression")
+ERASE_SUBJECT = declare("ingest.erase_subject")
 
 CALL_TIMEOUT = 15.0
 """Longest time that one internal call may take with its repeats, seconds."""
@@ -40,4 +41,12 @@ class ConsentCalls:
             request,
             timeout=CALL_TIMEOUT,
             fail_point=CHECK_SUPPRESSION,
+        )
+
+    async def erase_subject(
+        self, request: consent_service_pb2.EraseSubjectRequest
+    ) -> consent_service_pb2.EraseSubjectResponse:
+        """Begin an erasure, once for each id, or count what it would come to."""
+        return await self._client.call(
+            self._stub.EraseSubject, request, timeout=CALL_TIMEOUT, fail_point=ERASE_SUBJECT
         )

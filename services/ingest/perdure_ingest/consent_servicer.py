@@ -5,6 +5,7 @@ from __future__ import annotations
 from perdure_contracts.v1 import consent_service_pb2, consent_service_pb2_grpc
 
 from perdure_ingest.doors import Doors
+from perdure_ingest.handlers.erasures import erase_subject, get_erasure, list_erasures
 from perdure_ingest.handlers.suppressions import (
     add_suppression,
     check_suppression,
@@ -15,7 +16,7 @@ from perdure_ingest.identity import Context, Identify
 
 
 class ConsentServicer(consent_service_pb2_grpc.ConsentServiceServicer):
-    """Whom work must not be about."""
+    """Whom work must not be about, and whose data is to go."""
 
     def __init__(self, doors: Doors, identify: Identify) -> None:
         self._doors = doors
@@ -44,3 +45,21 @@ class ConsentServicer(consent_service_pb2_grpc.ConsentServiceServicer):
     ) -> consent_service_pb2.ListSuppressionsResponse:
         """Delegate."""
         return await list_suppressions(self._doors, self._identify(context), request)
+
+    async def EraseSubject(
+        self, request: consent_service_pb2.EraseSubjectRequest, context: Context
+    ) -> consent_service_pb2.EraseSubjectResponse:
+        """Delegate."""
+        return await erase_subject(self._doors, self._identify(context), request)
+
+    async def GetErasure(
+        self, request: consent_service_pb2.GetErasureRequest, context: Context
+    ) -> consent_service_pb2.GetErasureResponse:
+        """Delegate."""
+        return await get_erasure(self._doors, self._identify(context), request)
+
+    async def ListErasures(
+        self, request: consent_service_pb2.ListErasuresRequest, context: Context
+    ) -> consent_service_pb2.ListErasuresResponse:
+        """Delegate."""
+        return await list_erasures(self._doors, self._identify(context), request)

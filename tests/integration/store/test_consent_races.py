@@ -9,10 +9,12 @@ from perdure_machine.states import StepStatus
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.fail_points import Pause, arm
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
+from perdure_store.apply.starter import StartAnswer
 from perdure_store.suppressions import add_suppression
 from perdure_testkit.database import Database
 from perdure_testkit.engines.driver import ORG, Driver, new_lease
-from perdure_testkit.engines.postgres import SUBJECT_KEY, PostgresPort, suppression
+from perdure_testkit.engines.port import StartOf
+from perdure_testkit.engines.postgres import SUBJECT_KEY, PostgresPort, start_request, suppression
 from perdure_testkit.waiting import wait_until_blocked
 
 SEND = {"send": {"task": {"handler": "h"}, "subject": "${input.to}", "purpose": "marketing"}}
@@ -107,3 +109,22 @@ async def test_a_run_without_subjects_asks_nothing_about_them(
         port.coordinator.remove_query_logger(note)
     assert asked
     assert not [query for query in asked if "subject" in query]
+
+
+async def test_p1_an_erasure_waits_for_a_start_that_it_would_miss(
+    driver: Driver, port: PostgresPort, database: Database
+) -> None:
+    await driver.publish(SEND, subject="${input.to}")
+    request = start_request(ORG, StartOf(driver.workflow, TO_ADA))
+    other = await PostgresPort.open(database)
+    with arm("store.commit_starts", "before", pause := Pause()):
+        starting = asyncio.create_task(port.starter.start(port.coordinator, [request]))
+        await pause.reached.wait()
+        erasing = asyncio.create_task(other.erase(ORG, ADA))
+        await wait_until_blocked(port.coordinator)
+        pause.release.set()
+        (started,) = await starting
+        await erasing
+    await driver.settle()
+    assert isinstance(started, StartAnswer)
+    assert (await port.run(started.run_id)).erased

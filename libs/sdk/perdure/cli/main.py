@@ -7,6 +7,7 @@ import click
 from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
 from perdure.cli.lane import lane
+from perdure.cli.erase import erase
 from perdure.cli.plugins import brought_command, brought_names, service_command
 from perdure.cli.run import run
 from perdure.cli.suppressions import suppression
@@ -32,7 +33,7 @@ def cli() -> None:
     """
 
 
-for _command in (workflow, run, dlq, suppression, lane, doctor, service_command()):
+for _command in (workflow, run, dlq, suppression, erase, lane, doctor, service_command()):
     cli.add_command(_command)
 
 

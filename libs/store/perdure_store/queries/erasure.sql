@@ -85,20 +85,14 @@ WITH steps AS (
                      error = CASE WHEN error IS NOT NULL THEN $5::bytea END
      WHERE run_id = $1 AND step > $2 AND step <= $3
     RETURNING 1
-), tries AS (
-    UPDATE attempts SET error = $5::bytea WHERE run_id = $1 AND step > $2 AND step <= $3 AND error IS NOT NULL RETURNING 1
 ), counters AS (
     UPDATE blocks SET error = $5::bytea WHERE run_id = $1 AND step > $2 AND step <= $3 AND error IS NOT NULL
 )
-SELECT (SELECT count(*) FROM steps) AS steps, (SELECT count(*) FROM tries) AS tries
+SELECT (SELECT count(*) FROM steps) AS steps, erase_tries($1, $2, $3, $5) AS tries
 
 -- name: erase_history
 -- Erases what the lines of a run's history tell, after $2 up to $3; that there was a line, and of what kind, stays.
-WITH lines AS (
-    UPDATE history SET details = $4::bytea WHERE run_id = $1 AND seq > $2 AND seq <= $3 AND details IS NOT NULL
-    RETURNING 1
-)
-SELECT (SELECT count(*) FROM lines) AS history
+SELECT erase_lines($1, $2, $3, $4) AS history
 
 -- name: erase_scopes
 -- Erases the payloads of scopes after one path and generation up to another.
@@ -135,14 +129,12 @@ SELECT (SELECT count(*) FROM sent) AS children
 WITH run AS (
     UPDATE runs SET input = $2::bytea, output = CASE WHEN output IS NOT NULL THEN $2::bytea END,
                     error = CASE WHEN error IS NOT NULL THEN $3::bytea END,
-                    tags = $4::bytea, start_key = NULL,
+                    tags = $4::bytea, start_key = NULL, callback_secret = NULL,
                     exclusive_key = CASE WHEN EXISTS (
                         SELECT FROM timers AS t WHERE t.run_id = $1 AND t.kind = 'hand_over'
                     ) THEN exclusive_key END
      WHERE run_id = $1
     RETURNING 1
-), tags AS (
-    DELETE FROM run_tags WHERE run_id = $1 RETURNING 1
 ), letters AS (
     UPDATE signals SET data = $2::bytea WHERE run_id = $1 RETURNING 1
 ), subjects AS (
@@ -154,7 +146,7 @@ WITH run AS (
 ), refused AS (
     UPDATE run_migration_outcomes SET refusals = NULL WHERE run_id = $1 AND refusals IS NOT NULL
 )
-SELECT (SELECT count(*) FROM run) AS runs, (SELECT count(*) FROM tags) AS tags, (SELECT count(*) FROM letters) AS signals
+SELECT (SELECT count(*) FROM run) AS runs, erase_tags($1) AS tags, (SELECT count(*) FROM letters) AS signals
 
 -- name: count
 -- Counts the rows of a run that were erased, by kind.

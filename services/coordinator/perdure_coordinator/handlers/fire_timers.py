@@ -28,7 +28,7 @@ PutOffs = Batcher[int, None]
 """Takes the ids of timers whose delivery failed."""
 
 Cursors = Callable[[str, UUID, int], Awaitable[bool]]
-"""Goes on with an org's migration by a timer of it; False where the timer hangs on none."""
+"""Goes on with an org's migration or erasure by a timer of it; False where it hangs on none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> 
 
 
 async def _delivered(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:
-    """Deliver a timer to its run, or to the migration that it hangs on."""
+    """Deliver a timer to its run, or to the migration or erasure that it hangs on."""
     try:
         return await firing.committers.submit(run_id, org, event)
     except NotFound:

@@ -67,7 +67,49 @@ ALTER TABLE timers
 
 GRANT SELECT, INSERT, UPDATE ON erasures, erasure_runs, erasure_counts TO perdure_coordinator;
 GRANT SELECT ON erasures, erasure_runs, erasure_counts TO perdure_ingest;
--- Payloads of erased runs are replaced; the coordinator removes nothing else of these.
-GRANT DELETE ON run_tags, run_subjects TO perdure_coordinator;
-GRANT UPDATE (error) ON attempts TO perdure_coordinator;
-GRANT UPDATE (details) ON history TO perdure_coordinator;
+GRANT DELETE ON run_subjects TO perdure_coordinator;
+
+-- What is written once changes for runs alone that are marked as erased, and only so. Each returns how many rows it found.
+CREATE FUNCTION erase_tries(erased_run uuid, after integer, upto integer, marker bytea) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp
+AS $$
+    WITH erased AS (
+        UPDATE attempts AS a SET error = marker
+          FROM runs AS r
+         WHERE r.run_id = erased_run AND r.erased AND a.run_id = erased_run
+           AND a.step > after AND a.step <= upto AND a.error IS NOT NULL
+        RETURNING 1
+    )
+    SELECT count(*) FROM erased
+$$;
+
+CREATE FUNCTION erase_lines(erased_run uuid, after integer, upto integer, marker bytea) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp
+AS $$
+    WITH erased AS (
+        UPDATE history AS h SET details = marker
+          FROM runs AS r
+         WHERE r.run_id = erased_run AND r.erased AND h.run_id = erased_run
+           AND h.seq > after AND h.seq <= upto AND h.details IS NOT NULL
+        RETURNING 1
+    )
+    SELECT count(*) FROM erased
+$$;
+
+CREATE FUNCTION erase_tags(erased_run uuid) RETURNS bigint
+LANGUAGE sql SECURITY DEFINER SET search_path = public, pg_temp
+AS $$
+    WITH erased AS (
+        DELETE FROM run_tags AS t USING runs AS r
+         WHERE r.run_id = erased_run AND r.erased AND t.run_id = erased_run
+        RETURNING 1
+    )
+    SELECT count(*) FROM erased
+$$;
+
+REVOKE EXECUTE ON FUNCTION erase_tries(uuid, integer, integer, bytea) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION erase_lines(uuid, integer, integer, bytea) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION erase_tags(uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_tries(uuid, integer, integer, bytea) TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION erase_lines(uuid, integer, integer, bytea) TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION erase_tags(uuid) TO perdure_coordinator;
