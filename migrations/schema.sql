@@ -66,6 +66,55 @@ CREATE FUNCTION erase_details(erasure_id uuid)
 RETURN convert_to((('{"erasure": "'::text || erasure_id) || '", "part": "steps", "after": ""}'::text), 'UTF8'::name)
 ;
 
+CREATE FUNCTION erase_lines(erased_run uuid, after integer, upto integer, marker bytea)
+ RETURNS bigint
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    WITH erased AS (
+        UPDATE history AS h SET details = marker
+          FROM runs AS r
+         WHERE r.run_id = erased_run AND r.erased AND h.run_id = erased_run
+           AND h.seq > after AND h.seq <= upto AND h.details IS NOT NULL
+        RETURNING 1
+    )
+    SELECT count(*) FROM erased
+$function$
+;
+
+CREATE FUNCTION erase_tags(erased_run uuid)
+ RETURNS bigint
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    WITH erased AS (
+        DELETE FROM run_tags AS t USING runs AS r
+         WHERE r.run_id = erased_run AND r.erased AND t.run_id = erased_run
+        RETURNING 1
+    )
+    SELECT count(*) FROM erased
+$function$
+;
+
+CREATE FUNCTION erase_tries(erased_run uuid, after integer, upto integer, marker bytea)
+ RETURNS bigint
+ LANGUAGE sql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    WITH erased AS (
+        UPDATE attempts AS a SET error = marker
+          FROM runs AS r
+         WHERE r.run_id = erased_run AND r.erased AND a.run_id = erased_run
+           AND a.step > after AND a.step <= upto AND a.error IS NOT NULL
+        RETURNING 1
+    )
+    SELECT count(*) FROM erased
+$function$
+;
+
 CREATE FUNCTION forget_scopes(run_ids uuid[], scopes text[])
  RETURNS void
  LANGUAGE sql
@@ -145,7 +194,7 @@ CREATE TABLE lanes (
     poison_limit smallint DEFAULT 3 NOT NULL,
     retry_max smallint NOT NULL,
     retry_base_ms integer DEFAULT 1000 NOT NULL,
-    retry_factor real DEFAULT 2 NOT NULL,
+    retry_factor double precision DEFAULT 2 NOT NULL,
     retry_cap_ms integer DEFAULT 300000 NOT NULL,
     CONSTRAINT lanes_pkey PRIMARY KEY (lane),
     CONSTRAINT lanes_lane_plain CHECK ((lane ~ '^[a-z][a-z0-9_-]{0,39}$'::text)),
@@ -228,6 +277,7 @@ CREATE TABLE runs (
     undo_below integer DEFAULT 0 NOT NULL,
     compensations integer DEFAULT 0 NOT NULL,
     uncompensated integer DEFAULT 0 NOT NULL,
+    callback_secret bytea,
     erased boolean DEFAULT false NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
@@ -570,6 +620,12 @@ CREATE TABLE suppressions (
     CONSTRAINT suppressions_purpose_plain CHECK ((purpose ~ '^([*]|[a-z][a-z0-9_.-]{0,62})$'::text))
 );
 
+CREATE TABLE workflow_lanes (
+    workflow_id bigint NOT NULL,
+    lane text NOT NULL,
+    CONSTRAINT workflow_lanes_pkey PRIMARY KEY (workflow_id, lane)
+);
+
 CREATE TABLE erasures (
     erasure_id uuid NOT NULL,
     org text NOT NULL,
@@ -602,6 +658,8 @@ CREATE TABLE erasure_counts (
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
 ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
+ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_lane_known FOREIGN KEY (lane) REFERENCES lanes(lane);
+ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
 
 -- ---- Indexes
 
@@ -643,6 +701,7 @@ CREATE INDEX dead_letters_by_workflow ON dead_letters (org, workflow, run_id);
 CREATE INDEX audit_log_by_org ON audit_log (org, audit_id);
 CREATE INDEX audit_log_by_target ON audit_log (action, target, audit_id);
 CREATE INDEX run_subjects_by_subject ON run_subjects (org, subject_hash, run_id);
+CREATE INDEX workflow_lanes_by_lane ON workflow_lanes (lane);
 CREATE INDEX erasures_by_org ON erasures (org, erasure_id);
 CREATE INDEX erasures_by_subject ON erasures (org, subject_hash);
 CREATE INDEX erasure_runs_pending ON erasure_runs (erasure_id) WHERE (ended_at IS NULL);
@@ -785,6 +844,7 @@ UNION ALL
 
 CREATE TRIGGER workflows_immutable BEFORE DELETE OR UPDATE ON workflows FOR EACH ROW EXECUTE FUNCTION refuse_change();
 CREATE TRIGGER workflow_nodes_immutable BEFORE DELETE OR UPDATE ON workflow_nodes FOR EACH ROW EXECUTE FUNCTION refuse_change();
+CREATE TRIGGER workflow_lanes_immutable BEFORE DELETE OR UPDATE ON workflow_lanes FOR EACH ROW EXECUTE FUNCTION refuse_change();
 
 -- ---- Rights
 
@@ -792,7 +852,8 @@ GRANT USAGE ON SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_rel
 
 GRANT SELECT ON schema_migrations TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT SELECT ON orgs TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT SELECT ON lanes TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON lanes TO perdure_coordinator;
+GRANT SELECT ON lanes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflows TO perdure_coordinator;
 GRANT SELECT ON workflows TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflow_nodes TO perdure_coordinator;
@@ -801,7 +862,7 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON leaders TO perdure_relay, perdure_sweepe
 GRANT SELECT ON leaders TO perdure_coordinator, perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON runs TO perdure_coordinator;
 GRANT SELECT ON runs TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT DELETE, INSERT, SELECT ON run_tags TO perdure_coordinator;
+GRANT INSERT, SELECT ON run_tags TO perdure_coordinator;
 GRANT SELECT ON run_tags TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON steps TO perdure_coordinator;
 GRANT SELECT ON steps TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
@@ -853,6 +914,8 @@ GRANT DELETE, INSERT, SELECT, UPDATE ON run_subjects TO perdure_coordinator;
 GRANT SELECT ON run_subjects TO perdure_ingest;
 GRANT DELETE, INSERT, SELECT ON suppressions TO perdure_coordinator;
 GRANT SELECT ON suppressions TO perdure_ingest;
+GRANT INSERT, SELECT ON workflow_lanes TO perdure_coordinator;
+GRANT SELECT ON workflow_lanes TO perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON erasures TO perdure_coordinator;
 GRANT SELECT ON erasures TO perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON erasure_runs TO perdure_coordinator;
@@ -860,8 +923,7 @@ GRANT SELECT ON erasure_runs TO perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON erasure_counts TO perdure_coordinator;
 GRANT SELECT ON erasure_counts TO perdure_ingest;
 
-GRANT UPDATE (error) ON attempts TO perdure_coordinator;
-GRANT UPDATE (details) ON history TO perdure_coordinator;
+GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
 GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
@@ -870,6 +932,12 @@ GRANT UPDATE (expires_at) ON signals TO perdure_sweeper;
 
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
+REVOKE EXECUTE ON FUNCTION erase_lines(uuid,integer,integer,bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_lines(uuid,integer,integer,bytea) TO perdure_coordinator;
+REVOKE EXECUTE ON FUNCTION erase_tags(uuid) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_tags(uuid) TO perdure_coordinator;
+REVOKE EXECUTE ON FUNCTION erase_tries(uuid,integer,integer,bytea) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION erase_tries(uuid,integer,integer,bytea) TO perdure_coordinator;
 REVOKE EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) TO perdure_coordinator;
 

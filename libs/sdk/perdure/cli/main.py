@@ -6,8 +6,8 @@ import click
 
 from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
-from perdure.cli.lane import lane
 from perdure.cli.erase import erase
+from perdure.cli.lane import lane
 from perdure.cli.plugins import brought_command, brought_names, service_command
 from perdure.cli.run import run
 from perdure.cli.suppressions import suppression
