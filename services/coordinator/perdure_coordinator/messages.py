@@ -7,6 +7,7 @@ from uuid import UUID
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from perdure_contracts.internal.v1.coordinator_service_pb2 import SignalContent
 from perdure_contracts.internal.v1.dispatch_pb2 import (
+    STEP_KIND_GRPC,
     STEP_KIND_HTTP,
     STEP_KIND_TASK,
     EffectGrant,
@@ -28,7 +29,7 @@ from perdure_runtime.rpc.errors import to_status
 MAX_WORKER = 200
 """Characters of a worker's name."""
 
-_KINDS = {"task": STEP_KIND_TASK, "http": STEP_KIND_HTTP}
+_KINDS = {"task": STEP_KIND_TASK, "http": STEP_KIND_HTTP, "grpc": STEP_KIND_GRPC}
 
 
 def parse_uuid(text: str, field: str) -> UUID:

@@ -19,6 +19,8 @@ from redis.asyncio import Redis
 from perdure_worker.config import WorkerConfig, make_name
 from perdure_worker.coordinator import Coordinator
 from perdure_worker.egress.egress import Egress, EgressSettings
+from perdure_worker.executors.grpc import GrpcExecutor, GrpcSettings
+from perdure_worker.executors.grpc_methods import Methods
 from perdure_worker.executors.http import HttpExecutor, HttpSettings
 from perdure_worker.executors.http_calls import CallLimits
 from perdure_worker.executors.tasks import TaskExecutor
@@ -87,9 +89,11 @@ def assemble(
     tasks = TaskExecutor(handlers, threads)
     egress = Egress(EgressSettings(config.egress_networks, config.egress_ca_file, slots))
     http = HttpExecutor(_http_settings(config, slots), egress)
+    grpc = GrpcExecutor(_grpc_settings(config), egress, Methods(config.grpc_descriptors))
     executors: Executors = {
         dispatch_pb2.STEP_KIND_TASK: tasks,
         dispatch_pb2.STEP_KIND_HTTP: http,
+        dispatch_pb2.STEP_KIND_GRPC: grpc,
     }
     shared = Shared(
         worker=name,
@@ -111,6 +115,7 @@ def assemble(
         tasks,
         egress,
         http,
+        grpc,
         *(pool.intake for pool in pools),
     ]
     return Worker(foundation, pools)
@@ -143,6 +148,10 @@ def _limits(config: WorkerConfig) -> StepLimits:
 def _http_settings(config: WorkerConfig, slots: int) -> HttpSettings:
     limits = CallLimits(config.connect_timeout, config.read_timeout, config.max_response_bytes)
     return HttpSettings(limits, total=config.call_timeout, connections=slots)
+
+
+def _grpc_settings(config: WorkerConfig) -> GrpcSettings:
+    return GrpcSettings(config.connect_timeout, config.call_timeout, config.max_response_bytes)
 
 
 def _list(names: Iterable[object]) -> str:

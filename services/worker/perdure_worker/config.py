@@ -106,6 +106,11 @@ class WorkerConfig(ServiceConfig, RedisConfig):
         help="File of certificates in PEM that outside calls believe besides the public "
         "authorities.",
     )
+    grpc_descriptors: tuple[str, ...] = setting(
+        (),
+        help="Files with sets of descriptors (FileDescriptorSet) of gRPC services to call; servers "
+        "of other services are asked what their methods take.",
+    )
     lease_margin: float = setting(
         1.0,
         min=0.0,

@@ -36,7 +36,11 @@ LAST_WAIT_SECONDS = 0.2
 
 SECONDS = histogram("worker_attempt_seconds", "How long tries took.", ("kind",))
 
-KINDS = {dispatch_pb2.STEP_KIND_TASK: "task", dispatch_pb2.STEP_KIND_HTTP: "http"}
+KINDS = {
+    dispatch_pb2.STEP_KIND_TASK: "task",
+    dispatch_pb2.STEP_KIND_HTTP: "http",
+    dispatch_pb2.STEP_KIND_GRPC: "grpc",
+}
 
 Ending = Outcome | Stop
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from perdure_machine.definition import DefinitionInvalid, EffectKind, Http, parse
+from perdure_machine.definition import DefinitionInvalid, EffectKind, Grpc, Http, parse
 
 LANES = frozenset({"io"})
 
@@ -40,3 +40,28 @@ def test_redirects_are_followed_only_by_what_has_no_effect() -> None:
     assert call("method: HEAD").redirects is None
     for members in ("method: POST, redirects: 1", "effect: provider, redirects: 1"):
         assert "follows none" in problem(members)
+
+
+def method(members: str) -> Grpc:
+    document = (
+        f"name: w\nnodes:\n  a: {{grpc: {{target: 'h:1', service: s.S, method: M, {members}}}}}"
+    )
+    kind = parse(document.encode(), known_lanes=LANES).nodes["a"].kind
+    assert isinstance(kind, Grpc)
+    return kind
+
+
+def test_a_method_goes_over_tls_and_has_an_effect_unless_it_says_otherwise() -> None:
+    plain = method("request: {}")
+    assert (plain.plaintext, plain.effect, plain.effect_keep) == (False, EffectKind.NONE, None)
+    said = method("plaintext: true, effect: {kind: provider, keep: 1h}")
+    assert (said.plaintext, said.effect, said.effect_keep) == (True, EffectKind.PROVIDER, 3600.0)
+    assert method("effect: repeatable").effect is EffectKind.REPEATABLE
+
+
+@pytest.mark.parametrize(
+    "members", ["service: 'a b'", "method: a/b", "metadata: {Upper: 1}", "deadline: 5"]
+)
+def test_what_names_no_method_is_refused(members: str) -> None:
+    with pytest.raises(DefinitionInvalid):
+        method(members)

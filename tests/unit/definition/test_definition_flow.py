@@ -191,7 +191,7 @@ def test_the_output_of_the_run_reads_neither_error_nor_join() -> None:
     ("end", "extra", "reason"),
     [
         ("[{on: any, then: [x]}]", "", "there is no node 'x'"),
-        ("[{on: any, then: [b]}]", "  b: {wait: 1s}\n", "only a `task` or an `http` runs"),
+        ("[{on: any, then: [b]}]", "  b: {wait: 1s}\n", "only a `task`, `http` or `grpc` runs"),
         (
             "[{on: any, then: [b]}]",
             "  b: {task: {handler: h}, needs: [a]}\n",

@@ -212,7 +212,6 @@ def test_later_constructs_of_the_document_are_refused_by_name(
     "construct",
     [
         "approval",
-        "grpc",
     ],
 )
 def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> None:

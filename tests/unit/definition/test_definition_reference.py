@@ -27,7 +27,7 @@ BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft
 AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "tell")}
 BLOCKS = ("for_each", "repeat", "group")
 KINDS = (
-    "task", "http", "wait", "transform", "switch", "fail", "finish", "signal", "emit", *BLOCKS,
+    "task", "http", "grpc", "wait", "transform", "switch", "fail", "finish", "signal", "emit", *BLOCKS,
     "run", "cancel_run",
 )  # fmt: skip
 INSIDE = {id_: {"task": {"handler": "h"}} for id_ in ("charge", "look", "page", "load")}
@@ -36,6 +36,7 @@ OTHER_RUN = "01234567-89ab-7def-8123-456789abcdef"
 LEAST: dict[str, dict[str, Any]] = {
     "task": {"handler": "h"},
     "http": {"url": "u"},
+    "grpc": {"target": "h:1", "service": "s", "method": "M"},
     "switch": {"cases": [{"when": "true", "then": ["call"]}]},
     "fail": {"code": "c"},
     "finish": {},
@@ -131,6 +132,7 @@ GIVEN: dict[str, Any] = {
     "amount": 3,
     "run": "01890a5d-ac96-774b-bcce-b302099a8057",
     "account": "acme",
+    "cents": 1990,
     "l": [1, 2],
     "orders": [{"id": 1}, {"id": 2}],
     "rows": [1, 2, 3],

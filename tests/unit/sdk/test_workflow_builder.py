@@ -201,6 +201,36 @@ construct(
     ),
 )
 construct(
+    "grpc",
+    """
+    name: methods
+    nodes:
+      a:
+        grpc:
+          target: ${input.region}.example:443
+          service: shop.v1.Payments
+          method: Charge
+          request: {cents: "${input.cents}"}
+          metadata: {x-run: "${run.id}"}
+          effect: provider
+      b: {grpc: {target: "h:1", service: s, method: M, plaintext: true}}
+    """,
+    wf.Workflow(
+        "methods",
+        {
+            A: wf.Grpc(
+                f"{wf.INPUT['region']}.example:443",
+                "shop.v1.Payments",
+                "Charge",
+                {"cents": wf.INPUT["cents"]},
+                metadata={"x-run": wf.RUN["id"]},
+                effect="provider",
+            ),
+            B: wf.Grpc("h:1", "s", "M", plaintext=True),
+        },
+    ),
+)
+construct(
     "wait and transform",
     """
     name: inline

@@ -13,6 +13,7 @@ from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.choosing import chosen
 from perdure_machine.decide.consent import about_step, node_subject
 from perdure_machine.decide.deadlines import set_deadline
+from perdure_machine.decide.calling import grpc_input, rendered
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import EMITTED, emitted, post
 from perdure_machine.decide.ending import fail_run, finish_run, run_output
@@ -25,6 +26,7 @@ from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.waiting import begin_wait
 from perdure_machine.definition.model import (
+    Call,
     CancelRun,
     ChildRun,
     Emit,
@@ -32,6 +34,7 @@ from perdure_machine.definition.model import (
     Finish,
     ForEach,
     Group,
+    Grpc,
     Http,
     Kind,
     Node,
@@ -112,7 +115,7 @@ def _begin(draft: Draft, node: Node, place: Place, scope: Scope) -> StepState:
             return begin_wait(draft, node, place, node.kind, scope)
         case Emit():
             return _emit(draft, node, place, node.kind, scope)
-        case Task() | Http():
+        case Task() | Http() | Grpc():
             return dispatch(draft, node, place, work_of(draft, node, scope))
 
 
@@ -205,20 +208,22 @@ class Work:
 
 def work_of(draft: Draft, node: Node, scope: Scope) -> Work:
     """Return the work of a node, a task's or a call. Raises `ExpressionFailed`."""
-    assert isinstance(node.kind, Task | Http)
+    assert isinstance(node.kind, Task | Http | Grpc)
     return Work(_work_input(draft, node.kind, scope), node_subject(node, scope))
 
 
-def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
+def _work_input(draft: Draft, kind: Task | Call, scope: Scope) -> bytes:
     if isinstance(kind, Task):
         if kind.choice is not None:
             chosen(kind, scope)  # or the node fails before anybody is asked
         return run_input(draft) if kind.input is None else render(kind.input, scope)
+    if isinstance(kind, Grpc):
+        return grpc_input(kind, scope)
     members = {"method": json.dumps(kind.method).encode(), "url": render(kind.url, scope)}
     if kind.headers:
-        members["headers"] = _rendered(kind.headers, scope)
+        members["headers"] = rendered(kind.headers, scope)
     if kind.query:
-        members["query"] = _rendered(kind.query, scope)
+        members["query"] = rendered(kind.query, scope)
     if kind.body is not None:
         members["body"] = render(kind.body, scope)
     if kind.success:
@@ -228,10 +233,6 @@ def _work_input(draft: Draft, kind: Task | Http, scope: Scope) -> bytes:
     if kind.redirects is not None:
         members["redirects"] = str(kind.redirects).encode()
     return object_bytes(members)
-
-
-def _rendered(templates: Mapping[str, Template], scope: Scope) -> bytes:
-    return object_bytes({name: render(template, scope) for name, template in templates.items()})
 
 
 def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
@@ -257,6 +258,8 @@ def _of_kind(kind: Kind) -> list[Expression | Template | None]:
             return [kind.input, kind.choice]
         case Http():
             return [kind.url, kind.body, *kind.headers.values(), *kind.query.values()]
+        case Grpc():
+            return [kind.target, kind.request, *kind.metadata.values()]
         case Wait():
             return [kind.duration]
         case Transform():

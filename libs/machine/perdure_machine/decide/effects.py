@@ -1,4 +1,4 @@
-"""The one effect of an http node: in flight with the lease, settled with the report (R8, p4).
+"""The one effect of a node that calls outside: in flight with the lease, settled with the report (R8, p4).
 
 A call whose provider honours the key is repeated under it. One of kind `none` is repeated only if
 it certainly was not performed; where nobody knows, a person decides and the node fails.
@@ -7,13 +7,13 @@ it certainly was not performed; where nobody knows, a person decides and the nod
 from __future__ import annotations
 
 from perdure_machine.decide.draft import Draft
-from perdure_machine.definition.model import EffectKind, Http, Kind
+from perdure_machine.definition.model import CALLS, EffectKind, Kind
 from perdure_machine.replacing import replace
 from perdure_machine.states import EffectOutcome, EffectStatus
 from perdure_machine.view import EffectState, StepState
 
 REQUEST = "request"
-"""The name of an http node's effect, the last part of its key."""
+"""The name of such a node's effect, the last part of its key."""
 
 _RECORDED = frozenset({EffectKind.PROVIDER, EffectKind.NONE})
 
@@ -29,7 +29,7 @@ _OPEN = frozenset({EffectStatus.IN_FLIGHT, EffectStatus.OUTCOME_UNKNOWN})
 
 def is_recorded(kind: Kind) -> bool:
     """Tell whether the calls of nodes of this kind are recorded."""
-    return isinstance(kind, Http) and kind.effect in _RECORDED
+    return isinstance(kind, CALLS) and kind.effect in _RECORDED
 
 
 def effect_of(draft: Draft, step: StepState) -> EffectState | None:
@@ -40,7 +40,7 @@ def effect_of(draft: Draft, step: StepState) -> EffectState | None:
 def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
     """Record that the step's new holder may call the provider, under the key of every try."""
     kind = draft.node(step).kind
-    if not isinstance(kind, Http) or not is_recorded(kind):
+    if not isinstance(kind, CALLS) or not is_recorded(kind):
         return None
     known = effect_of(draft, step)
     if known is None:
@@ -56,7 +56,7 @@ def begin_effect(draft: Draft, step: StepState) -> EffectState | None:
 def refuse_uncalled(draft: Draft, step: StepState) -> None:
     """Record that the call of a step that may not be made was never made."""
     kind = draft.node(step).kind
-    if isinstance(kind, Http) and is_recorded(kind) and effect_of(draft, step) is None:
+    if isinstance(kind, CALLS) and is_recorded(kind) and effect_of(draft, step) is None:
         refused = EffectState(
             _key(step), step.step, kind.effect, EffectStatus.REFUSED, step.fence, calls=0
         )
@@ -107,7 +107,7 @@ def may_repeat(draft: Draft, step: StepState) -> bool:
 def is_forgotten(draft: Draft, step: StepState) -> bool:
     """Tell whether the provider may no longer recognise the key of an unsettled call (p4)."""
     kind, known = draft.node(step).kind, effect_of(draft, step)
-    if not isinstance(kind, Http) or kind.effect_keep is None or known is None:
+    if not isinstance(kind, CALLS) or kind.effect_keep is None or known is None:
         return False
     return known.status in _OPEN and known.age >= kind.effect_keep
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from perdure_machine.definition.compiling import listed, mapping, texts
 from perdure_machine.definition.draft import Draft, Drafter
-from perdure_machine.definition.model import AtEnd, Http, Task
+from perdure_machine.definition.model import CALLS, AtEnd, Task
 from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions.values import Json
@@ -49,8 +49,8 @@ def drafts_at_end(
 
 
 def _check(id_: str, node: Mapping[str, Json], draft: Draft, problems: Problems) -> None:
-    if not isinstance(draft.kind, Task | Http):
-        problems.add(("nodes", id_), "at the end of a run only a `task` or an `http` runs")
+    if not isinstance(draft.kind, (Task, *CALLS)):
+        problems.add(("nodes", id_), "at the end of a run only a `task`, `http` or `grpc` runs")
     for member in _ONLY_BETWEEN:
         if member in node:
             reason = "a node that runs at the end stands for itself"

@@ -16,6 +16,7 @@ from perdure_machine.definition.model import (
     IO_RETRY,
     LANE_RETRY,
     EffectKind,
+    Grpc,
     Handler,
     Http,
     Join,
@@ -36,6 +37,7 @@ DECLARED_EFFECTS = (EffectKind.PROVIDER, EffectKind.NONE, EffectKind.REPEATABLE)
 KINDS = (
     "task",
     "http",
+    "grpc",
     "wait",
     "transform",
     "switch",
@@ -49,11 +51,12 @@ KINDS = (
 )
 _READ_LATER = ("result", "on_failure")
 _WHOLES = (*blocks.KINDS, "run")
-_TRIED_AGAIN = ("task", "http", *_WHOLES)
+_TRIED_AGAIN = ("task", "http", "grpc", *_WHOLES)
 _ONLY_ON_LANES = ("retry", "timeout", "lane", "priority")
 _NOT_OF: Mapping[str, tuple[str, ...]] = {
     "task": (),
     "http": (),
+    "grpc": (),
     **dict.fromkeys(_WHOLES, ("lane", "priority")),
 }
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,199}")
@@ -198,6 +201,8 @@ class Drafter(NodeCompiler):
                 return signalling.emit(self, members)
             case "task":
                 return self._task(members)
+            case "grpc":
+                return self._grpc(members)
             case "run":
                 return children.child_run(self, members)
             case "cancel_run":
@@ -232,7 +237,7 @@ class Drafter(NodeCompiler):
 
     def _http(self, body: Mapping[str, Json]) -> Http:
         method = str(body.get("method", "GET"))
-        kind, keep = self._effect(body.get("effect"), method)
+        kind, keep = self._effect(body.get("effect"), "http", method)
         return Http(
             method=method,
             url=self.template(body.get("url"), "http", "url"),
@@ -244,6 +249,19 @@ class Drafter(NodeCompiler):
             success=frozenset(_integers(body.get("success"))),
             timeouts=self._timeouts(body),
             redirects=self._redirects(body.get("redirects"), method, kind),
+        )
+
+    def _grpc(self, body: Mapping[str, Json]) -> Grpc:
+        kind, keep = self._effect(body.get("effect"), "grpc")
+        return Grpc(
+            target=self.template(body.get("target"), "grpc", "target"),
+            service=str(body.get("service", "")),
+            method=str(body.get("method", "")),
+            request=self.optional(body, "grpc", "request"),
+            metadata=self.templates(body.get("metadata"), "grpc", "metadata"),
+            plaintext=body.get("plaintext") is True,
+            effect=kind,
+            effect_keep=keep,
         )
 
     def _timeouts(self, body: Mapping[str, Json]) -> Mapping[str, float]:
@@ -259,11 +277,11 @@ class Drafter(NodeCompiler):
             self.problems.add(path, "a call that has an effect follows none", "remove it")
         return most
 
-    def _effect(self, effect: Json, method: str) -> tuple[EffectKind, float | None]:
+    def _effect(self, effect: Json, kind: str, method: str = "") -> tuple[EffectKind, float | None]:
         declared = effect.get("kind") if isinstance(effect, dict) else effect
         if isinstance(declared, str) and declared in DECLARED_EFFECTS:
             keep = (
-                self.seconds(effect, "http", "effect", "keep") if isinstance(effect, dict) else None
+                self.seconds(effect, kind, "effect", "keep") if isinstance(effect, dict) else None
             )
             return EffectKind(declared), keep
         return EffectKind.REPEATABLE if method in _REPEATABLE else EffectKind.NONE, None

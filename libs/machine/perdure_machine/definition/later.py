@@ -13,7 +13,6 @@ LIMITS = frozenset({"cost"})
 KINDS = frozenset(
     {
         "approval",
-        "grpc",
     }
 )
 NODE = KINDS | {

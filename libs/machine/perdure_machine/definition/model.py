@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from types import MappingProxyType
-from typing import ClassVar
+from typing import ClassVar, TypeAlias
 
 from perdure_machine.expressions import Expression, Template
 from perdure_machine.places import holder_of
@@ -86,6 +86,31 @@ class Http:
     success: frozenset[int]
     timeouts: Mapping[str, float]
     redirects: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grpc:
+    """One unary call of a gRPC method at `target`, host and port, over TLS unless `plaintext`.
+
+    `effect_keep` is as of `Http`.
+    """
+
+    name: ClassVar[str] = "grpc"
+    inline: ClassVar[bool] = False
+    target: Template
+    service: str
+    method: str
+    request: Template | None
+    metadata: Mapping[str, Template]
+    plaintext: bool
+    effect: EffectKind
+    effect_keep: float | None
+
+
+CALLS = (Http, Grpc)
+"""The kinds of nodes that call outside."""
+
+Call: TypeAlias = Http | Grpc
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,6 +297,7 @@ class Emit:
 Kind = (
     Task
     | Http
+    | Grpc
     | Wait
     | Transform
     | Switch

@@ -45,6 +45,7 @@ _SECTIONS = (
     _Section("Every node", "node"),
     _Section("Kind `task`", "task"),
     _Section("Kind `http`", "http"),
+    _Section("Kind `grpc`", "grpc"),
     _Section("Kind `wait`", "wait"),
     _Section("Kind `transform`", "transform"),
     _Section("Kind `switch`", "switch"),
@@ -67,6 +68,7 @@ _SECTIONS = (
 _KINDS = (
     "task",
     "http",
+    "grpc",
     "wait",
     "transform",
     "switch",

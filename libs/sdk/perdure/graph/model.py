@@ -17,6 +17,7 @@ _KINDS = frozenset(kind.NAME for kind in Kind.__subclasses__())
 _DETAILS: Mapping[str, Sequence[str]] = {
     "task": ("handler",),
     "http": ("method", "url"),
+    "grpc": ("service", "method"),
     "wait": ("duration",),
     "fail": ("code",),
     "for_each": ("in",),

@@ -62,6 +62,20 @@ class Http(Kind):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Grpc(Kind):
+    """Makes one unary call of a gRPC method."""
+
+    NAME: ClassVar[str] = "grpc"
+    target: str | Expr
+    service: str
+    method: str
+    request: Value | Unset = UNSET
+    metadata: Mapping[str, Scalar] | Unset = UNSET
+    plaintext: bool | Unset = UNSET
+    effect: EffectKind | Effect | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Wait(Kind):
     """Waits for a duration."""
 

@@ -50,10 +50,14 @@ def _http(given: bytes, number: int) -> Answer:
     return Succeeded(json.dumps(answer).encode())
 
 
+def _grpc(given: bytes, number: int) -> Answer:
+    return Succeeded(json.dumps(json.loads(given).get("request", {})).encode())
+
+
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {"echo": _echo, "fail": _fail, "fail_once": _fail_once, "hang": _hang, "http": _http}
+    {"echo": _echo, "fail": _fail, "fail_once": _fail_once, "hang": _hang, "http": _http, "grpc": _grpc}
 )
-"""`http` stands for every HTTP call: its answer's body is what was asked."""
+"""`http` and `grpc` stand for every such call: the answer has what was asked."""
 
 
 @dataclass(slots=True)
@@ -91,7 +95,7 @@ class Player:
     async def _handle(self, granted: Granted) -> None:
         step, tried = granted.step, (granted.run.run_id, granted.step.node)
         self.tries[tried] += 1
-        handle = self.handler_of(granted.handler or "http")
+        handle = self.handler_of(granted.handler or step.kind)
         answer = handle(step.input or b"null", self.tries[tried])
         if answer is None:
             self.hangs = True

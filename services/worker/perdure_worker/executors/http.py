@@ -16,12 +16,12 @@ from perdure_worker.egress.egress import Egress
 from perdure_worker.egress.network import GuardedNetwork
 from perdure_worker.egress.transport import EgressTransport
 from perdure_worker.egress.trust import tls_context
-from perdure_worker.executors.http_answer import Answer, failed, to_outcome
-from perdure_worker.executors.http_calls import CallFailed, CallLimits, HttpCalls
+from perdure_worker.executors.http_answer import Answer, to_outcome
+from perdure_worker.executors.http_calls import CallLimits, HttpCalls
 from perdure_worker.executors.http_redirects import most_redirects
 from perdure_worker.executors.http_request import HttpRequest, RequestInvalid, read_request
 from perdure_worker.executors.port import TryContext
-from perdure_worker.executors.verdicts import Break, of_break
+from perdure_worker.executors.verdicts import Break, CallFailed, failed, of_break
 from perdure_worker.outcome import Outcome
 
 BIG_BODY_BYTES = 64 * 1024
@@ -77,7 +77,7 @@ class HttpExecutor(Component):
         except RequestInvalid as error:
             return failed(of_break(Break.UNSENDABLE), str(error))
         except CallFailed as error:
-            return failed(error.verdict, str(error))
+            return error.failure
         return await _read(request, answer)
 
     def _calls(self, *, keeps: bool) -> HttpCalls:

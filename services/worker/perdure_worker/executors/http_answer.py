@@ -11,7 +11,7 @@ import httpx
 
 from perdure_worker.executors.http_request import HttpRequest
 from perdure_worker.executors.retry_after import retry_after
-from perdure_worker.executors.verdicts import Verdict, of_status
+from perdure_worker.executors.verdicts import failed, of_status
 from perdure_worker.outcome import Completed, Effect, Failed, Outcome
 
 KEPT_HEADERS = (
@@ -43,15 +43,6 @@ def to_outcome(request: HttpRequest, answer: Answer, now: datetime) -> Outcome:
         f"{request.shown} was answered with {answer.status}",
         details=_details(answer),
         retry_after=retry_after(answer.headers, now),
-    )
-
-
-def failed(
-    verdict: Verdict, message: str, *, details: bytes = b"", retry_after: float | None = None
-) -> Failed:
-    """Return the failure that a verdict is."""
-    return Failed(
-        verdict.error_class, verdict.code, message, details, retry_after, effect=verdict.effect
     )
 
 

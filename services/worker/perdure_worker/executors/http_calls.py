@@ -33,7 +33,7 @@ from perdure_worker.executors.http_redirects import (
     redirected,
 )
 from perdure_worker.executors.http_request import HttpRequest
-from perdure_worker.executors.verdicts import Break, Verdict, of_break, of_status, of_unusable
+from perdure_worker.executors.verdicts import Break, CallFailed, of_break, of_status, of_unusable
 
 EXCERPT_BYTES = 8 * 1024
 """How much is read of the body of an answer that is not accepted."""
@@ -53,14 +53,6 @@ class CallLimits:
     connect: float
     read: float
     max_response: int
-
-
-class CallFailed(Exception):
-    """A call without an answer that can be used, and what is known of it."""
-
-    def __init__(self, verdict: Verdict, message: str) -> None:
-        super().__init__(message)
-        self.verdict = verdict
 
 
 class _Stage(IntEnum):

@@ -90,8 +90,8 @@ def to_request(members: Mapping[str, str]) -> HttpRequest:
     """
     return HttpRequest(
         method=_method(members),
-        url=_url(text_of(members, "url"), _texts(members, "query")),
-        headers=_headers(_texts(members, "headers")),
+        url=_url(text_of(members, "url"), texts_of(members, "query")),
+        headers=_headers(texts_of(members, "headers")),
         body=members["body"].encode() if "body" in members else None,
         success=frozenset(json.loads(members.get("success", "[]"))),
         timeouts=_timeouts(members_of(members.get("timeouts", "{}"))),
@@ -184,7 +184,10 @@ def text_of(members: Mapping[str, str], name: str) -> str:
     return value
 
 
-def _texts(members: Mapping[str, str], name: str) -> dict[str, str]:
-    # A number or a boolean goes out as it is written; what JSON quotes goes out unquoted.
+def texts_of(members: Mapping[str, str], name: str) -> dict[str, str]:
+    """Return a member that is an object of texts; missing, an empty one.
+
+    A number or a boolean is as it is written; what JSON quotes is unquoted. Raises RequestInvalid.
+    """
     found = members_of(members.get(name, "{}"))
     return {key: json.loads(raw) if raw.startswith('"') else raw for key, raw in found.items()}

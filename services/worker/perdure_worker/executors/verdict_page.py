@@ -9,7 +9,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from perdure_worker.executors.verdicts import BREAKS, Verdict, of_status
+import grpc
+
+from perdure_worker.executors.verdicts import BREAKS, Verdict, of_grpc, of_status
 from perdure_worker.outcome import Effect
 
 BEGIN, END = "<!-- verdicts -->", "<!-- /verdicts -->"
@@ -25,13 +27,15 @@ _WORDS = {
 def tables() -> str:
     """Return what stands between the marks."""
     breaks = ((str(broke), verdict) for broke, verdict in BREAKS.items())
+    codes = [code for code in grpc.StatusCode if code is not grpc.StatusCode.OK]
     statuses = ((_span(span), of_status(span[0])) for span in _spans(range(200, 600)))
-    return "\n\n".join(
-        (
-            _table("without an answer", breaks),
-            _table("an HTTP status that is not accepted", statuses),
-        )
+    by_code = ((f"`{code.name}`", of_grpc(code)) for code in codes)
+    parts = (
+        _table("without an answer", breaks),
+        _table("an HTTP status that is not accepted", statuses),
+        _table("a gRPC status", by_code),
     )
+    return "\n\n".join(parts)
 
 
 def with_tables(page: str) -> str:
