@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perdure_testkit.grpc_provider import METHOD, SERVICE, GrpcProvider, Said
 from grpc import StatusCode
+from perdure_testkit.grpc_provider import METHOD, SERVICE, GrpcProvider, Said
 
 from tests.e2e.scene import SHARED_ENGINE, Scene, outcomes, step_of
 

@@ -80,7 +80,7 @@ class GrpcProvider:
         """Listen on a free port of loopback."""
         self._server = grpc.aio.server()
         handler: Any = grpc.unary_unary_rpc_method_handler(
-            self._charge,  # type: ignore[arg-type]
+            self._charge,
             request_deserializer=self._request.FromString,
             response_serializer=lambda reply: (
                 reply if isinstance(reply, bytes) else reply.SerializeToString()

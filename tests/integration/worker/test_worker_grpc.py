@@ -20,13 +20,14 @@ from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.errors import InvalidArgument
 from perdure_testkit.grpc_provider import SERVICE, GrpcProvider, Said, files
 from perdure_testkit.tls import Authority
+from perdure_testkit.waiting import eventually
 from perdure_worker.egress.addresses import AddressRule
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.egress.lookup import Lookup
 from perdure_worker.executors.grpc import GrpcExecutor, GrpcSettings
 from perdure_worker.executors.grpc_methods import Methods
 from perdure_worker.executors.port import TryContext
-from perdure_worker.outcome import Completed, Effect, ErrorClass, Outcome
+from perdure_worker.outcome import Completed, Effect, ErrorClass
 
 from tests.integration.worker.fake_engine import Stage, grant
 
@@ -44,7 +45,7 @@ class Caller:
     async def resolve(self, host: str, _: int) -> Sequence[str]:
         return self.names.get(host, [host])
 
-    async def call(self, target: str, *, seconds: float = 20.0, **more: Any) -> Outcome:
+    async def call(self, target: str, *, seconds: float = 20.0, **more: Any) -> Any:
         deadline = time.monotonic() + seconds
         found = grpc_grant(target, **more)
         return await self.executor.run(found, TryContext(deadline, Cancellation()))
@@ -176,8 +177,7 @@ async def test_protocol_p4_a_server_that_ends_in_the_call_leaves_it_unknown(
 ) -> None:
     provider.script(Said(hold=asyncio.Event()))
     calling = asyncio.create_task(inside.call(provider.target))
-    while not provider.calls:
-        await asyncio.sleep(0)
+    await eventually(lambda: provider.calls)
     await provider.stop()
     outcome = await calling
     assert outcome.error_class is ErrorClass.RETRYABLE

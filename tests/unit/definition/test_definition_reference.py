@@ -27,8 +27,8 @@ BEFORE = {id_: {"task": {"handler": "h"}} for id_ in ("lookup", "enrich", "draft
 AFTER = {id_: {"task": {"handler": "h"}} for id_ in ("call", "mail", "drop", "tell")}
 BLOCKS = ("for_each", "repeat", "group")
 KINDS = (
-    "task", "http", "grpc", "wait", "transform", "switch", "fail", "finish", "signal", "emit", *BLOCKS,
-    "run", "cancel_run",
+    "task", "http", "grpc", "wait", "transform", "switch", "fail", "finish", "signal", "emit",
+    *BLOCKS, "run", "cancel_run",
 )  # fmt: skip
 INSIDE = {id_: {"task": {"handler": "h"}} for id_ in ("charge", "look", "page", "load")}
 LEFT = {"left": {"init": 2, "next": "${carry.left - 1}"}}

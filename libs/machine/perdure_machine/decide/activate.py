@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
+from perdure_machine.decide.calling import grpc_input, rendered
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.choosing import chosen
 from perdure_machine.decide.consent import about_step, node_subject
 from perdure_machine.decide.deadlines import set_deadline
-from perdure_machine.decide.calling import grpc_input, rendered
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.emitting import EMITTED, emitted, post
 from perdure_machine.decide.ending import fail_run, finish_run, run_output
@@ -26,7 +25,6 @@ from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.waiting import begin_wait
 from perdure_machine.definition.model import (
-    Call,
     CancelRun,
     ChildRun,
     Emit,
@@ -34,8 +32,6 @@ from perdure_machine.definition.model import (
     Finish,
     ForEach,
     Group,
-    Grpc,
-    Http,
     Kind,
     Node,
     Repeat,
@@ -45,6 +41,7 @@ from perdure_machine.definition.model import (
     Transform,
     Wait,
 )
+from perdure_machine.definition.outside import Call, Grpc, Http
 from perdure_machine.events import Queue
 from perdure_machine.expressions import (
     Expression,

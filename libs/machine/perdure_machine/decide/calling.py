@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from perdure_machine.definition.model import Grpc
+from perdure_machine.definition.outside import Grpc
 from perdure_machine.expressions import Scope, Template, render
 from perdure_machine.payload import object_bytes
 

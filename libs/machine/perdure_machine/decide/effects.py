@@ -1,4 +1,4 @@
-"""The one effect of a node that calls outside: in flight with the lease, settled with the report (R8, p4).
+"""The one effect of an outside call: in flight with the lease, settled with the report (R8, p4).
 
 A call whose provider honours the key is repeated under it. One of kind `none` is repeated only if
 it certainly was not performed; where nobody knows, a person decides and the node fails.
@@ -7,7 +7,8 @@ it certainly was not performed; where nobody knows, a person decides and the nod
 from __future__ import annotations
 
 from perdure_machine.decide.draft import Draft
-from perdure_machine.definition.model import CALLS, EffectKind, Kind
+from perdure_machine.definition.model import Kind
+from perdure_machine.definition.outside import CALLS, EffectKind
 from perdure_machine.replacing import replace
 from perdure_machine.states import EffectOutcome, EffectStatus
 from perdure_machine.view import EffectState, StepState

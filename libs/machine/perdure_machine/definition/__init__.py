@@ -7,13 +7,10 @@ from perdure_machine.definition.model import (
     SLOW_RETRY,
     Case,
     Definition,
-    EffectKind,
     Emit,
     Fail,
     Finish,
     Handler,
-    Grpc,
-    Http,
     Join,
     JoinKind,
     Kind,
@@ -29,6 +26,7 @@ from perdure_machine.definition.model import (
     Transform,
     Wait,
 )
+from perdure_machine.definition.outside import EffectKind, Grpc, Http
 from perdure_machine.definition.parse import canonical, parse
 from perdure_machine.definition.problems import DefinitionInvalid
 
@@ -43,8 +41,8 @@ __all__ = [
     "Emit",
     "Fail",
     "Finish",
-    "Handler",
     "Grpc",
+    "Handler",
     "Http",
     "Join",
     "JoinKind",

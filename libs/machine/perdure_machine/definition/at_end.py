@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 
 from perdure_machine.definition.compiling import listed, mapping, texts
 from perdure_machine.definition.draft import Draft, Drafter
-from perdure_machine.definition.model import CALLS, AtEnd, Task
+from perdure_machine.definition.model import AtEnd, Task
+from perdure_machine.definition.outside import CALLS
 from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions.values import Json

@@ -15,10 +15,7 @@ from perdure_machine.definition.model import (
     DEFAULT_LANE,
     IO_RETRY,
     LANE_RETRY,
-    EffectKind,
-    Grpc,
     Handler,
-    Http,
     Join,
     Kind,
     RetryRule,
@@ -26,6 +23,7 @@ from perdure_machine.definition.model import (
     Transform,
     Wait,
 )
+from perdure_machine.definition.outside import EffectKind, Grpc, Http
 from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Expression, Read, Template

@@ -55,7 +55,14 @@ def _grpc(given: bytes, number: int) -> Answer:
 
 
 HANDLERS: Mapping[str, Handler] = MappingProxyType(
-    {"echo": _echo, "fail": _fail, "fail_once": _fail_once, "hang": _hang, "http": _http, "grpc": _grpc}
+    {
+        "echo": _echo,
+        "fail": _fail,
+        "fail_once": _fail_once,
+        "hang": _hang,
+        "http": _http,
+        "grpc": _grpc,
+    }
 )
 """`http` and `grpc` stand for every such call: the answer has what was asked."""
 

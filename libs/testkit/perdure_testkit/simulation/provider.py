@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from perdure_machine.definition.model import EffectKind
+from perdure_machine.definition.outside import EffectKind
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import EffectState
 

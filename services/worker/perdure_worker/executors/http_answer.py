@@ -12,7 +12,7 @@ import httpx
 from perdure_worker.executors.http_request import HttpRequest
 from perdure_worker.executors.retry_after import retry_after
 from perdure_worker.executors.verdicts import failed, of_status
-from perdure_worker.outcome import Completed, Effect, Failed, Outcome
+from perdure_worker.outcome import Completed, Effect, Outcome
 
 KEPT_HEADERS = (
     "content-type", "date", "etag", "last-modified", "link", "location", "retry-after",

@@ -1,0 +1,70 @@
+"""The kinds of nodes that call outside, and how their calls may be repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import ClassVar, TypeAlias
+
+from perdure_machine.expressions import Template
+
+
+class EffectKind(StrEnum):
+    """How an outside call may be repeated (design section 8)."""
+
+    PROVIDER = "provider"
+    """The provider honours the effect key: repeat under it."""
+    RECONCILE = "reconcile"
+    """Look the effect up before repeating it."""
+    NONE = "none"
+    """Nothing is known; when the outcome is unknown a person decides."""
+    REPEATABLE = "repeatable"
+    """The call changes nothing outside, as GET and HEAD: repeat at will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Http:
+    """One outside call. `success` holds the accepted statuses, empty is any 2xx.
+
+    `effect_keep` is how many seconds the provider remembers the effect key, `timeouts` are the
+    seconds by name, `redirects` how many are followed; None or missing is unstated.
+    """
+
+    name: ClassVar[str] = "http"
+    inline: ClassVar[bool] = False
+    method: str
+    url: Template
+    headers: Mapping[str, Template]
+    query: Mapping[str, Template]
+    body: Template | None
+    effect: EffectKind
+    effect_keep: float | None
+    success: frozenset[int]
+    timeouts: Mapping[str, float]
+    redirects: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Grpc:
+    """One unary call of a gRPC method at `target`, host and port, over TLS unless `plaintext`.
+
+    `effect_keep` is as of `Http`.
+    """
+
+    name: ClassVar[str] = "grpc"
+    inline: ClassVar[bool] = False
+    target: Template
+    service: str
+    method: str
+    request: Template | None
+    metadata: Mapping[str, Template]
+    plaintext: bool
+    effect: EffectKind
+    effect_keep: float | None
+
+
+CALLS = (Http, Grpc)
+"""The kinds of nodes that call outside."""
+
+Call: TypeAlias = Http | Grpc
