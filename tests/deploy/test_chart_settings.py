@@ -18,7 +18,7 @@ SECRETS = {
 SERVICES = ("ingest", "coordinator", "relay", "worker", "timer", "sweeper")
 
 
-@pytest.mark.parametrize("values", ["minimal", "autoscaled"])
+@pytest.mark.parametrize("values", ["minimal", "autoscaled", "external"])
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_service_starts_with_what_the_chart_sets(chart: Chart, service: str, values: str) -> None:
     deployment = next(

@@ -17,6 +17,7 @@ OPEN = [
     'image.digest=""',
     "defaults.autoscaling.enabled=true",
     "services.relay.autoscaling.enabled=false",
+    'egress.caConfigMap="authorities"',
 ]
 # Values whose type does not tell another valid one.
 OTHERS = {
@@ -27,6 +28,7 @@ OTHERS = {
     "telemetry.logLevel": "debug",
     "defaults.serviceAccount.create": False,
     "defaults.autoscaling.enabled": False,
+    "egress.allow": ["10.1.0.0/16"],
 }
 
 
