@@ -436,6 +436,7 @@ CREATE TABLE timers (
     next_try timestamp with time zone NOT NULL,
     tries integer DEFAULT 0 NOT NULL,
     details bytea,
+    failure text,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
     CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text])))),
     CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text]))),
@@ -736,7 +737,14 @@ CREATE VIEW standing_causes AS
      JOIN runs r USING (run_id)
   WHERE s.parked_on = 'pause'::text AND (r.paused OR (EXISTS ( SELECT
            FROM timers t
-          WHERE t.run_id = s.run_id AND t.kind = 'unpark'::text)));
+          WHERE t.run_id = s.run_id AND t.kind = 'unpark'::text)))
+UNION ALL
+ SELECT s.run_id,
+    s.step
+   FROM steps s
+  WHERE s.parked_on = 'timer'::text AND (EXISTS ( SELECT
+           FROM timers t
+          WHERE t.run_id = s.run_id AND t.step = s.step AND (t.kind = ANY (ARRAY['retry'::text, 'wait'::text])) AND t.next_try = 'infinity'::timestamp with time zone));
 
 CREATE VIEW places_in_turn AS
  SELECT w.run_id

@@ -120,6 +120,14 @@ class FireTimer:
 
 
 @dataclass(frozen=True, slots=True)
+class ParkOnTimer:
+    """A timer could not be delivered for so long that a person has to look; `problem` says why."""
+
+    timer_id: int
+    problem: str
+
+
+@dataclass(frozen=True, slots=True)
 class ChildStarted:
     """The child is there: started now, or by an earlier delivery of the same request."""
 
@@ -235,6 +243,7 @@ Event = (
     | Report
     | ExpireLease
     | FireTimer
+    | ParkOnTimer
     | TellOfChild
     | SendSignal
     | AnswerCallback

@@ -17,9 +17,35 @@ COMMIT_PUT_OFF = fail_points.declare("store.commit_put_off")
 COMMIT_DROP_ORPHANS = fail_points.declare("store.commit_drop_orphans")
 
 
-async def put_off(connection: Connection, timer_ids: Sequence[int]) -> None:
-    """Let timers whose delivery failed be tried later and later, so that others come first."""
-    await write(connection, COMMIT_PUT_OFF, sql("timers.put_off"), timer_ids)
+PARK_AFTER = 10
+"""Failed deliveries, over 8.5 minutes and more, after which a timer parks the step it is for."""
+
+MAX_FAILURE = 1_000
+"""Characters that are kept of what a delivery failed with."""
+
+
+@dataclass(frozen=True, slots=True)
+class FailedDelivery:
+    """A timer that could not be delivered, and what hindered it."""
+
+    timer_id: int
+    failure: str
+
+
+async def put_off(connection: Connection, failed: Sequence[FailedDelivery]) -> set[int]:
+    """Let timers whose delivery failed be tried later and later, so that others come first.
+
+    Returns those that have failed so often that they are to park their steps.
+    """
+    rows = await write(
+        connection,
+        COMMIT_PUT_OFF,
+        sql("timers.put_off"),
+        [one.timer_id for one in failed],
+        [one.failure.replace("\0", "")[:MAX_FAILURE] for one in failed],
+        PARK_AFTER,
+    )
+    return {row["timer_id"] for row in rows}
 
 
 async def drop_orphans(connection: Connection, timer_ids: Sequence[int]) -> None:

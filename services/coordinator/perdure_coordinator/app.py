@@ -35,7 +35,7 @@ from perdure_store.held import HeldConnection
 from perdure_store.leases import HeldLease, RenewalAnswer, renew_leases
 from perdure_store.pool import acquire, open_pool
 from perdure_store.signals import Kept, KeyedSignal, keep_signals
-from perdure_store.timers import drop_orphans, put_off
+from perdure_store.timers import FailedDelivery, drop_orphans, put_off
 
 from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
@@ -163,11 +163,11 @@ async def _renew(
     return [[next(answers) for _ in call] for call in calls]
 
 
-async def _put_off(spare: asyncpg.Pool, timer_ids: list[int]) -> list[None]:
+async def _put_off(spare: asyncpg.Pool, failed: list[FailedDelivery]) -> list[bool]:
     async with acquire(spare) as connection:
-        await drop_orphans(connection, timer_ids)
-        await put_off(connection, timer_ids)
-    return [None] * len(timer_ids)
+        await drop_orphans(connection, [one.timer_id for one in failed])
+        parking = await put_off(connection, failed)
+    return [one.timer_id in parking for one in failed]
 
 
 async def _go_on(spare: asyncpg.Pool, org: str, owner: UUID, timer_id: int) -> bool:

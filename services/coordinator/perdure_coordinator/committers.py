@@ -213,4 +213,5 @@ def _refusal(error: Exception, event: Event) -> Answer:
     if isinstance(error, PerdureError):
         return error
     log_failure(_logger, "event.failed", error)
-    return Internal("the event could not be applied", reason=Reason.INTERNAL)
+    kind = type(error).__name__
+    return Internal(f"the event could not be applied ({kind})", reason=Reason.INTERNAL)

@@ -220,7 +220,7 @@ async def test_the_command_prints_the_value_or_that_there_is_none(
     ("name", "done", "as_before"),
     [
         ("pause", "paused", "was paused already"),
-        ("resume", "resumed", "was not paused"),
+        ("resume", "resumed", "there was nothing to resume"),
         ("terminate", "terminated", "had been cancelled before"),
     ],
 )

@@ -15,6 +15,7 @@ ALL = [
     "unsettled_effects",
     "work_not_picked",
     "overdue_timers",
+    "parked_on_timers",
     "waits_without_deadline",
     "months_ahead",
     "database_schema",

@@ -12,7 +12,8 @@ from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_runtime.election import Leadership
 from perdure_runtime.errors import DeadlineExceeded, Unavailable
 from perdure_runtime.fail_points import Raise, arm
-from perdure_store.reads.health import find_overdue
+from perdure_store.reads.health import find_overdue, find_parked_on_timers
+from perdure_store.timers import PARK_AFTER
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
 from perdure_timer.delivery import LATENESS, OVERDUE, Delivery
@@ -167,6 +168,65 @@ async def test_p5_what_fails_is_put_off_longer_and_longer(timers: Any, delivery:
         await timers.retry_now()
 
     assert await timers.left() == 1
+
+
+REFUSE = """
+CREATE FUNCTION refuse_the_end() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.kind = 'wait_ended' THEN RAISE EXCEPTION 'no room'; END IF;
+    RETURN NEW;
+END $$;
+CREATE TRIGGER refuse_the_end BEFORE INSERT ON history
+    FOR EACH ROW EXECUTE FUNCTION refuse_the_end();
+"""
+
+
+async def test_p5_a_timer_that_fails_for_ever_parks_its_step_and_a_resume_tries_it_again(
+    timers: Any, delivery: Make, calls: Calls, database: Database
+) -> None:
+    """The database refuses what the delivery writes, and not what parks the step."""
+    broken, whole = await timers.waiting(2)
+    await timers.rows.execute(REFUSE)
+    await timers.due(broken)
+    timer = await delivery()
+    for _ in range(PARK_AFTER):
+        assert await statuses(timers) == {"waiting": 2}
+        await timers.retry_now()
+        await timer.run_once()
+
+    assert await statuses(timers) == {"parked": 1, "waiting": 1}
+    assert await database.without_way_forward() == []
+    (found,) = await find_parked_on_timers(await database.connect("ingest"), "default", 10)
+    assert (found.run_id, found.step, found.kind) == (broken, 1, "wait")
+    assert "could not be applied" in (found.failure or "")
+
+    await timers.rows.execute("DROP TRIGGER refuse_the_end ON history")
+    await calls.command(hot.RUN_COMMAND_RESUME, broken)
+    await (await delivery(internal=True)).run_once()
+    await timers.due(whole)
+    done = await timer.run_once()
+    assert done.counts == {"due": 2, "applied": 2}
+    assert await statuses(timers) == {"completed": 2}
+
+
+async def test_p5_an_internal_event_that_fails_for_ever_stays_and_is_seen_with_its_error(
+    timers: Any, delivery: Make, calls: Calls, database: Database
+) -> None:
+    (run,) = await timers.waiting()
+    await calls.cancel(run)
+    await timers.break_run(run)
+    await timers.due(ago=3600)
+    timer = await delivery(internal=True)
+    for _ in range(PARK_AFTER + 2):
+        await timer.run_once()
+        await timers.retry_now()
+
+    found = await find_overdue(
+        await database.connect("ingest"), "default", 10, later_than=timedelta(minutes=1)
+    )
+    (event,) = [row for row in found if row.kind == "end_steps"]
+    assert (event.run_id, event.step, event.tries) == (run, None, PARK_AFTER + 2)
+    assert event.failure
 
 
 async def test_p5_a_timer_that_is_put_off_is_seen_as_overdue(

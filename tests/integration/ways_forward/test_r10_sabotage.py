@@ -190,6 +190,13 @@ SABOTAGE = [
         id="parked-without-cause",
     ),
     pytest.param(
+        waiting,
+        "UPDATE steps SET status = 'parked', parked_on = 'timer', parked_generation = 0,"
+        " parked_from = 'waiting' WHERE run_id = $1",
+        (1, "parked", "parked for a cause that does not stand"),
+        id="parked-on-a-timer-that-is-not-held",
+    ),
+    pytest.param(
         queued,
         "WITH gone AS (DELETE FROM outbox WHERE run_id = $1)"
         " UPDATE steps SET status = 'completed', ended_at = clock_timestamp() WHERE run_id = $1",

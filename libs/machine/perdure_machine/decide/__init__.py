@@ -20,7 +20,12 @@ from perdure_machine.decide.exclusive import rouse
 from perdure_machine.decide.leasing import acquire, expire, release
 from perdure_machine.decide.legality import Versions
 from perdure_machine.decide.migrating import migrate
-from perdure_machine.decide.parking import park_changed, pause_run, resume_run
+from perdure_machine.decide.parking import (
+    park_changed,
+    park_on_timer,
+    pause_run,
+    resume_run,
+)
 from perdure_machine.decide.reopening import retry_run
 from perdure_machine.decide.reporting import report
 from perdure_machine.decide.signals import deliver, send
@@ -39,6 +44,7 @@ from perdure_machine.events import (
     ExpireLease,
     ExpireRun,
     FireTimer,
+    ParkOnTimer,
     PauseRun,
     Release,
     Report,
@@ -89,6 +95,8 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return expire(draft, event)
         case FireTimer():
             return fire(draft, event)
+        case ParkOnTimer():
+            return park_on_timer(draft, event)
         case TellOfChild():
             return tell_of_child(draft, event)
         case SendSignal():

@@ -2,7 +2,8 @@
 
 A parked step knows its cause, the cause's generation and the state that it comes back to; its
 timers stay. A run's pause is such a cause: it parks what is not running, some at a time, and what
-runs when that reports. Nothing begins in a paused run, and timers that come due are held.
+runs when that reports. Nothing begins in a paused run, and timers that come due are held. A timer
+that cannot be delivered is another: it parks the step that goes on by it.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from collections.abc import Sequence
 from perdure_machine.actions import Dequeue, Enqueue, HoldTimer, LetTimersGo, PutStep, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.definition.model import BLOCKS, ChildRun, Signal
-from perdure_machine.events import PauseRun, ResumeRun
+from perdure_machine.events import ParkOnTimer, PauseRun, ResumeRun
 from perdure_machine.places import TOP
 from perdure_machine.replacing import replace
-from perdure_machine.replies import Closed, Done, Reply
+from perdure_machine.replies import Applied, Closed, Done, Reply, Stale
 from perdure_machine.states import StepStatus, TimerKind
 from perdure_machine.transitions import TABLE, Move, moved
 from perdure_machine.view import Parked, StepState, TimerState, ViewTooNarrow, Wanted
@@ -26,10 +27,17 @@ MAX_MOVED_AT_ONCE = 500
 PAUSE = "pause"
 """The cause that stands while a step's run is paused."""
 
-_WHY = {PAUSE: "its run is paused"}
+TIMER = "timer"
+"""The cause that stands while the timer that a step waits for is held: it cannot be delivered."""
+
+_PAUSED = "its run is paused"
+_RESUMED = frozenset({PAUSE, TIMER})
 
 _MAY_PARK = TABLE[Move.PARK].sources
 _PARKED = frozenset({StepStatus.PARKED})
+
+AWAITED = frozenset({TimerKind.RETRY, TimerKind.WAIT})
+"""The timers that their steps go on by."""
 
 _BACK = {
     StepStatus.QUEUED: Move.QUEUE_AGAIN,
@@ -50,14 +58,23 @@ def pause_run(draft: Draft, event: PauseRun) -> Reply:
 
 
 def resume_run(draft: Draft, event: ResumeRun) -> Reply:
-    """Let a paused run go on; one that is not paused goes on already."""
+    """Let a paused run go on, and steps whose timers could not be delivered try them again."""
     if not draft.open:
         return Closed(draft.run.status)
     if not draft.paused:
-        return Done(changed=False)
+        return _try_again(draft, event)
     _turn(draft, TimerKind.UNPARK, paused=False)
     draft.actions.append(LetTimersGo(None))
     draft.touched[TOP] = None
+    draft.record("run_resumed", reason=event.reason)
+    return Done(changed=True)
+
+
+def _try_again(draft: Draft, event: ResumeRun) -> Reply:
+    found = steps_in(draft, _PARKED)
+    if not any(_is_parked_on_timer(draft.steps[number]) for number in found):
+        return Done(changed=False)
+    draft.actions.append(SetTimer(TimerKind.UNPARK, None, 0.0, draft.run.pauses))
     draft.record("run_resumed", reason=event.reason)
     return Done(changed=True)
 
@@ -74,21 +91,47 @@ def park_steps(draft: Draft, timer: TimerState) -> None:
 
 
 def unpark_steps(draft: Draft, timer: TimerState) -> None:
-    """Bring back the next steps that a pause parked, unless there was another since (p5)."""
+    """Bring back the next steps that a resume is for, unless there was a pause since (p5)."""
     if not draft.open or draft.paused or timer.generation != draft.run.pauses:
         return
     found = steps_in(draft, _PARKED, after=int(timer.details or b"0"))
     for number in found[:MAX_MOVED_AT_ONCE]:
-        unpark(draft, draft.steps[number])
+        if _is_resumed(draft.steps[number]):
+            unpark(draft, draft.steps[number])
     _rest_later(draft, found, TimerKind.UNPARK)
 
 
-def park(draft: Draft, step: StepState, cause: str, generation: int) -> None:
+def _is_parked_on_timer(step: StepState) -> bool:
+    return step.parked is not None and step.parked.cause == TIMER
+
+
+def _is_resumed(step: StepState) -> bool:
+    """Tell whether a resume of the run takes away what the step is parked on."""
+    return step.parked is not None and step.parked.cause in _RESUMED
+
+
+def park_on_timer(draft: Draft, event: ParkOnTimer) -> Reply:
+    """Park the step whose timer cannot be delivered, so that it is seen and a person goes on (p5).
+
+    Only where the step has nothing else to wait for: else its timer is tried now and then for ever.
+    """
+    timer = draft.timers.get(event.timer_id)
+    step = None if timer is None or timer.step is None else draft.steps.get(timer.step)
+    if timer is None or step is None or draft.paused or timer.kind not in AWAITED:
+        return Stale()
+    if not _may_park(draft, step):
+        return Stale()
+    park(draft, step, TIMER, 0, why=f"its timer could not be delivered: {event.problem}")
+    draft.actions.append(HoldTimer(timer.timer_id, step.step))
+    return Applied()
+
+
+def park(draft: Draft, step: StepState, cause: str, generation: int, *, why: str = _PAUSED) -> None:
     """Stop a step that is not running; its timers stay and do nothing while it is parked."""
     if step.status is StepStatus.QUEUED:
         draft.actions.append(Dequeue(step.step))
     parked = replace(moved(step, Move.PARK), parked=Parked(cause, generation, step.status))
-    draft.record("step_parked", draft.put_step(PutStep(parked)), why=_WHY[cause])
+    draft.record("step_parked", draft.put_step(PutStep(parked)), why=why)
 
 
 def unpark(draft: Draft, step: StepState) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from perdure_machine.decide.parking import PAUSE
+from perdure_machine.decide.parking import AWAITED, PAUSE, TIMER
 from perdure_machine.decide.winding import scopes_inside
 from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
@@ -264,6 +264,11 @@ def _is_unfinished(child: ChildState, runs: Mapping[UUID, RunRow]) -> bool:
 
 def _stands(row: RunRow, step: StepState) -> bool:
     """Tell whether a parked step's cause stands, or an event is on its way that brings it back."""
+    if step.parked is not None and step.parked.cause == TIMER:
+        return any(
+            one.held and one.timer.step == step.step and one.timer.kind in AWAITED
+            for one in row.timers.values()
+        )
     if step.parked is None or step.parked.cause != PAUSE:
         return False
     return row.state.paused or _has_timer(row, None, TimerKind.UNPARK)

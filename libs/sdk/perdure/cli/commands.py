@@ -41,10 +41,10 @@ COMMANDS = (
     ),
     _command(
         "resume",
-        "Let a paused run go on where it was.",
+        "Let a paused run go on, and parked steps try again whose timers failed.",
         Client.resume_run,
         "resumed",
-        "was not paused",
+        "there was nothing to resume",
     ),
     _command(
         "terminate",

@@ -19,6 +19,7 @@ from perdure_machine.events import (
     ExpireLease,
     ExpireRun,
     FireTimer,
+    ParkOnTimer,
     Release,
     Report,
     Succeeded,
@@ -266,7 +267,11 @@ def _named_steps(events: RunEvents, timers: Mapping[int, TimerState]) -> Iterato
                 yield _Named(step, with_input=False, with_near=isinstance(outcome, Succeeded))
             case Release(step=step) | ExpireLease(step=step):
                 yield _Named(step, with_input=False, with_near=False)
-            case FireTimer(timer_id=timer_id) | TellOfChild(timer_id=timer_id):
+            case (
+                FireTimer(timer_id=timer_id)
+                | ParkOnTimer(timer_id=timer_id)
+                | TellOfChild(timer_id=timer_id)
+            ):
                 timer = timers.get(timer_id)
                 if timer is not None and timer.step is not None:
                     asks = timer.kind is TimerKind.START_CHILD and isinstance(one.event, FireTimer)
@@ -289,7 +294,7 @@ async def _load_timers(
         one.event.timer_id
         for events in batch
         for one in events.events
-        if isinstance(one.event, FireTimer | TellOfChild | Emitted)
+        if isinstance(one.event, FireTimer | ParkOnTimer | TellOfChild | Emitted)
     ]
     timers: dict[UUID, dict[int, TimerState]] = defaultdict(dict)
     if ids:

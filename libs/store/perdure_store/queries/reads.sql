@@ -209,11 +209,20 @@ SELECT run_id, step, lane || ':' || owner AS queue, clock_timestamp() - created_
 
 -- name: overdue_timers
 -- Finds timers that should have been delivered long ago, latest first; also those put off, which is 5 min at most.
-SELECT run_id, step, kind, clock_timestamp() - due_at AS late
+SELECT run_id, step, kind, clock_timestamp() - due_at AS late, tries, failure
   FROM timers
  WHERE org = $1 AND internal = ANY ('{false,true}') AND next_try < (SELECT clock_timestamp() + interval '301 s')
    AND due_at < (SELECT clock_timestamp() - $3::interval)
  ORDER BY due_at
+ LIMIT $2;
+
+-- name: parked_on_timers
+-- Finds steps that are parked because the timers that they wait for cannot be delivered.
+SELECT t.run_id, t.step, t.kind, t.failure
+  FROM timers AS t JOIN steps AS s ON s.run_id = t.run_id AND s.step = t.step
+ WHERE t.org = $1 AND t.internal = ANY ('{false,true}') AND t.next_try = 'infinity' AND s.parked_on = 'timer'
+   AND t.kind IN ('retry', 'wait')
+ ORDER BY t.due_at
  LIMIT $2;
 
 -- name: endless_waits

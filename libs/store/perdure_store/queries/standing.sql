@@ -23,7 +23,7 @@ WITH let_go AS (
                 )))
      ORDER BY t.timer_id FOR UPDATE OF t
 )
-UPDATE timers AS t SET next_try = t.due_at FROM let_go WHERE t.timer_id = let_go.timer_id
+UPDATE timers AS t SET next_try = t.due_at, tries = 0 FROM let_go WHERE t.timer_id = let_go.timer_id
 
 -- name: hold_timers
 -- Has timers delivered no more until they are let go.

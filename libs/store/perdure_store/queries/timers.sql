@@ -1,13 +1,21 @@
 -- Timers and internal events (protocol p5).
 
 -- name: put_off
--- Moves the next try of timers: 1 s after the first failure, twice as long after each, 5 min at most.
-UPDATE timers
-   SET tries = tries + 1,
-       next_try = clock_timestamp() + least(300, power(2, least(tries, 20))) * interval '1 s'
- WHERE timer_id IN (
-     SELECT timer_id FROM timers WHERE timer_id = ANY ($1::bigint[]) ORDER BY timer_id FOR UPDATE SKIP LOCKED
- )
+-- Moves the next try of timers that failed for a reason: 1 s after the first failure, twice as long after each, 5 min
+-- at most. Returns those of steps that have failed $3 times or more.
+WITH failed AS (
+    SELECT u.timer_id, min(u.failure) AS failure FROM unnest($1::bigint[], $2::text[]) AS u (timer_id, failure) GROUP BY 1
+), locked AS (
+    SELECT t.timer_id FROM timers AS t WHERE t.timer_id = ANY ($1::bigint[]) ORDER BY t.timer_id FOR UPDATE SKIP LOCKED
+), moved AS (
+    UPDATE timers AS t
+       SET tries = t.tries + 1, failure = f.failure,
+           next_try = clock_timestamp() + least(300, power(2, least(t.tries, 20))) * interval '1 s'
+      FROM locked JOIN failed AS f USING (timer_id)
+     WHERE t.timer_id = locked.timer_id
+    RETURNING t.timer_id, t.tries, t.step
+)
+SELECT timer_id FROM moved WHERE step IS NOT NULL AND tries >= $3
 
 -- name: drop_of_runs
 -- Deletes timers that runs have set for themselves, by kind.

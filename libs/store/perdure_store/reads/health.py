@@ -44,12 +44,27 @@ class UnpickedRow:
 
 @dataclass(frozen=True, slots=True)
 class OverdueRow:
-    """A timer that was due `late` ago; `step` is None for an event of the run."""
+    """A timer that was due `late` ago; `step` is None for an event of the run.
+
+    Its delivery failed `tries` times, the latest with `failure`.
+    """
 
     run_id: UUID
     step: int | None
     kind: str
     late: timedelta
+    tries: int
+    failure: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ParkedOnTimerRow:
+    """A step that was parked because the timer that it waits for failed with `failure`."""
+
+    run_id: UUID
+    step: int
+    kind: str
+    failure: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +106,14 @@ async def find_overdue(
     """Find timers that are late by more than `later_than`, the latest first."""
     found = await connection.fetch(sql("reads.overdue_timers"), org, limit, later_than)
     return [OverdueRow(**record) for record in found]
+
+
+async def find_parked_on_timers(
+    connection: Connection, org: str, limit: int
+) -> list[ParkedOnTimerRow]:
+    """Find steps whose timers cannot be delivered, the oldest timers first."""
+    found = await connection.fetch(sql("reads.parked_on_timers"), org, limit)
+    return [ParkedOnTimerRow(**record) for record in found]
 
 
 async def find_endless_waits(connection: Connection, org: str, limit: int) -> list[EndlessWaitRow]:

@@ -1,7 +1,11 @@
-"""FireTimers: due timers and internal events; one that fails is put off (protocol p5)."""
+"""FireTimers: due timers and internal events (protocol p5).
+
+One that fails is put off, and in the end parks the step that goes on by it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from uuid import UUID
@@ -13,10 +17,11 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     FireTimersResult,
     TimerRef,
 )
-from perdure_machine.events import FireTimer
+from perdure_machine.events import FireTimer, ParkOnTimer
 from perdure_machine.replies import Applied, ChildUnwanted, ChildWanted, Early, Emission, Reply
 from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import NotFound, PerdureError, Unavailable
+from perdure_store.timers import FailedDelivery
 
 from perdure_coordinator.answers import found_status, in_time
 from perdure_coordinator.children import Children
@@ -24,8 +29,8 @@ from perdure_coordinator.committers import Committers
 from perdure_coordinator.messages import parse_uuid
 from perdure_coordinator.signalling import Signals
 
-PutOffs = Batcher[int, None]
-"""Takes the ids of timers whose delivery failed."""
+PutOffs = Batcher[FailedDelivery, bool]
+"""Takes timers whose delivery failed; answers whether each is to park its step."""
 
 Cursors = Callable[[str, UUID, int], Awaitable[bool]]
 """Goes on with an org's migration or erasure by a timer of it; False where it hangs on none."""
@@ -64,9 +69,17 @@ async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> 
         return reply
     except Unavailable:
         raise
-    except PerdureError:
-        await firing.put_offs.submit(event.timer_id)
+    except PerdureError as error:
+        await _put_off(firing, run_id, org, FailedDelivery(event.timer_id, error.message))
         raise
+
+
+async def _put_off(firing: Firing, run_id: UUID, org: str, failed: FailedDelivery) -> None:
+    """Let others come first; a step whose timer has failed for long is parked (protocol p5)."""
+    if await firing.put_offs.submit(failed):
+        park = ParkOnTimer(failed.timer_id, failed.failure)
+        with contextlib.suppress(PerdureError):  # it is put off already, and tried again
+            await firing.committers.submit(run_id, org, park)
 
 
 async def _delivered(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:

@@ -79,12 +79,31 @@ async def overdue_timers(connection: Connection, org: str, limit: int) -> Check:
         Finding(
             run_id=str(row.run_id),
             step=row.step or 0,
-            what=f"its timer ({row.kind}) is late by {in_words(row.late)}",
+            what=f"its timer ({row.kind}) is late by {in_words(row.late)}{_failed(row)}",
             do_this="see that timer runs, that it leads, and what its log says of this run",
         )
         for row in rows
     ]
     return _check("overdue_timers", findings, "timers are on time")
+
+
+def _failed(row: health.OverdueRow) -> str:
+    return f"; it failed {row.tries} times, at last with: {row.failure}" if row.failure else ""
+
+
+async def parked_on_timers(connection: Connection, org: str, limit: int) -> Check:
+    """Find steps that stand because the timers that they wait for cannot be delivered."""
+    rows = await health.find_parked_on_timers(connection, org, limit)
+    findings = [
+        Finding(
+            run_id=str(row.run_id),
+            step=row.step,
+            what=f"it is parked: its timer ({row.kind}) failed with: {row.failure}",
+            do_this=f"mend what is said there, then `perdure run resume {row.run_id}`",
+        )
+        for row in rows
+    ]
+    return _check("parked_on_timers", findings, "no step is parked because of its timer")
 
 
 async def waits_without_deadline(connection: Connection, org: str, limit: int) -> Check:
@@ -135,6 +154,7 @@ CHECKS: Sequence[tuple[str, Run]] = (
     ("unsettled_effects", unsettled_effects),
     ("work_not_picked", work_not_picked),
     ("overdue_timers", overdue_timers),
+    ("parked_on_timers", parked_on_timers),
     ("waits_without_deadline", waits_without_deadline),
     ("months_ahead", months_ahead),
     ("database_schema", database_schema),
