@@ -19,7 +19,7 @@ GOOGLEAPIS = ROOT / ".perdure" / "googleapis"
 GOOGLE_FOLDERS = ("google/api", "google/rpc")
 CONTEXT_TYPE = re.compile(r"(?<=_aio\.ServicerContext\[).*(?=\],$)", re.MULTILINE)
 WRAPPED_TYPE = re.compile(r"_abc\.(?:AsyncIterator|Awaitable)\[([\w.]+)\]")
-PROTO_PACKAGE = re.compile(r"\bperdure\.((?:internal\.)?v\d+)(?= import |\.\w+_pb2\b)")
+PROTO_PACKAGE = re.compile(r"\bperdure\.((?:internal\.)?(?:v\d+|keda))(?= import |\.\w+_pb2\b)")
 
 
 def main() -> int:

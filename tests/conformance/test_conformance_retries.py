@@ -247,6 +247,60 @@ async def test_a_poisoned_run_is_a_dead_letter(driver: Driver) -> None:
     assert await driver.engine.dead_letters(driver.org) == [Dead(run, "a", "poison", "POISON")]
 
 
+async def lose(driver: Driver, run: UUID, node: str, times: int) -> None:
+    """Let so many workers die of a step."""
+    for _ in range(times):
+        await driver.acquire(run, node)
+        await driver.engine.advance(11)
+        await driver.expire_due()
+
+
+async def test_a_poisoned_step_is_tried_again_only_where_a_rule_names_poison(
+    driver: Driver,
+) -> None:
+    rules = [{"on": ["retryable"], "max": 9}, {"on": ["poison"], "max": 1, "base": "1s"}]
+    await driver.publish({"a": {**TASK, "retry": rules}})
+    run = await driver.start()
+    await lose(driver, run, "a", 3)
+    step = await driver.step(run, "a")
+    assert (step.status, step.failures, step.losses) == (StepStatus.BACKING_OFF, 1, 3)
+    await driver.engine.advance(2)
+    await driver.settle()
+    await lose(driver, run, "a", 1)
+    assert await driver.engine.dead_letters(driver.org) == [Dead(run, "a", "poison", "POISON")]
+
+
+async def test_a_replayed_poisoned_step_may_lose_as_many_workers_again(driver: Driver) -> None:
+    await driver.publish({"a": TASK})
+    run = await driver.start()
+    await lose(driver, run, "a", 3)
+    await driver.engine.replay(driver.org)
+    await driver.settle()
+    await lose(driver, run, "a", 2)
+    assert (await driver.step(run, "a")).losses == 2
+    await driver.succeed(await driver.acquire(run, "a"), b"1")
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
+async def test_a_run_that_fails_again_while_others_are_replayed_is_not_replayed_again(
+    driver: Driver,
+) -> None:
+    await driver.publish({"a": TASK})
+    runs = [await driver.start() for _ in range(3)]
+    for run in runs:
+        await driver.fail(await driver.acquire(run, "a"), ErrorClass.PERMANENT)
+    assert await driver.engine.replay(driver.org) == 3
+    first = runs[0]
+    while due := [timer for timer in await driver.engine.timers() if timer.run_id == first]:
+        await driver.engine.fire(due[0])
+    await driver.fail(await driver.acquire(first, "a"), ErrorClass.PERMANENT)
+    assert len(await driver.engine.dead_letters(driver.org)) == 3
+    await driver.settle()
+    assert [one.run_id for one in await driver.engine.dead_letters(driver.org)] == [first]
+    assert (await driver.kinds(first)).count("run_retried") == 1
+    await driver.drain()
+
+
 async def test_a_run_that_its_own_document_failed_is_no_dead_letter(driver: Driver) -> None:
     await driver.publish({"a": {"fail": {"code": "NO"}}})
     run = await driver.start()

@@ -47,17 +47,37 @@ def test_six_workloads_start_their_service(chart: Chart) -> None:
 
 def test_replicas_are_left_to_the_autoscaler(chart: Chart) -> None:
     manifests = chart(values="autoscaled")
-    autoscaled = of_kind(manifests, "HorizontalPodAutoscaler").keys()
-    assert autoscaled == {"ingest", "coordinator", "worker"}
+    by_backlog = of_kind(manifests, "ScaledObject").keys()
+    autoscaled = of_kind(manifests, "HorizontalPodAutoscaler").keys() | by_backlog
+    assert by_backlog == {"worker-reports"}
+    assert autoscaled == {"ingest", "coordinator", "worker", "worker-reports"}
     for name, deployment in of_kind(manifests, "Deployment").items():
         assert ("replicas" in deployment["spec"]) is (name not in autoscaled)
+
+
+def test_a_worker_is_scaled_on_what_its_own_queues_hold(chart: Chart) -> None:
+    scaled = of_kind(chart(values="autoscaled"), "ScaledObject")["worker-reports"]["spec"]
+    assert scaled["scaleTargetRef"]["name"] == "perdure-worker-reports"
+    assert (scaled["minReplicaCount"], scaled["maxReplicaCount"]) == (2, 20)
+    (trigger,) = scaled["triggers"]
+    assert trigger == {
+        "type": "external",
+        "metadata": {
+            "scalerAddress": "perdure-coordinator.perdure.svc:7410",
+            "queues": "reports:default,reports:shared",
+            "steps": "3.2",
+        },
+    }
+    scaling = 'services.worker.autoscaling={"enabled": true, "backlogStepsPerReplica": 12}'
+    (first,) = of_kind(chart(scaling), "ScaledObject").values()
+    assert "io:shared,io:default" in first["spec"]["triggers"][0]["metadata"]["queues"]
 
 
 def test_the_worker_has_no_way_to_the_database(chart: Chart) -> None:
     deployments = of_kind(chart(values="autoscaled"), "Deployment")
     for name, deployment in deployments.items():
         has_url = "PERDURE_DATABASE_URL" in environment_of(deployment)
-        assert has_url is (name != "worker")
+        assert has_url is not name.startswith("worker")
     assert "perdure-database" not in str(deployments["worker"])
 
 
@@ -154,7 +174,9 @@ def test_every_pod_meets_the_restricted_standard(chart: Chart, values: str) -> N
 
 def test_a_budget_stands_only_where_a_second_replica_runs(chart: Chart) -> None:
     manifests = chart(values="autoscaled")
-    assert of_kind(manifests, "PodDisruptionBudget").keys() == SERVICES - {"sweeper"}
+    assert of_kind(manifests, "PodDisruptionBudget").keys() == (
+        SERVICES - {"sweeper"} | {"worker-reports"}
+    )
     assert of_kind(chart(values="external"), "PodDisruptionBudget") == {}
 
 

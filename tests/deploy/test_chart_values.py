@@ -52,6 +52,8 @@ def another(name: str, value: Any) -> Any:
             return not value
         case int():
             return value + 1
+        case list() if name == "workers":
+            return [*value, {"name": "z", "queues": ["z:z"], "slots": 1}]
         case str():
             return f"{value}z"
         case list():

@@ -73,6 +73,14 @@ class SentRow:
     entry_id: str
 
 
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """The steps of a queue that wait, ready or sent, and those that workers hold."""
+
+    waiting: int
+    running: int
+
+
 async def ready_queues(connection: Connection) -> list[tuple[str, str]]:
     """Lane and owner of every queue that has ready rows."""
     return await _queues(connection, "outbox.ready_queues")
@@ -153,11 +161,21 @@ async def ready_again(connection: Connection, rows: Sequence[SentRow]) -> int:
     return len(made)
 
 
-async def oldest_ready(connection: Connection) -> dict[str, float]:
-    """Age in seconds of the oldest ready row of each lane that has one."""
+async def oldest_ready(connection: Connection) -> dict[tuple[str, str], float]:
+    """Age in seconds of the oldest ready row of each queue, as lane and owner, that has one."""
     with classified():
         rows = await connection.fetch(sql("outbox.oldest_ready"))
-    return {row["lane"]: row["seconds"] for row in rows}
+    return {(row["lane"], row["owner"]): row["seconds"] for row in rows}
+
+
+async def backlog(
+    connection: Connection, queues: Sequence[tuple[str, str]], limit: int
+) -> list[Backlog]:
+    """How much work each queue holds; what waits and what runs is counted up to `limit`."""
+    lanes, owners = [lane for lane, _ in queues], [owner for _, owner in queues]
+    with classified():
+        rows = await connection.fetch(sql("outbox.backlog"), lanes, owners, limit)
+    return [Backlog(min(row["waiting"], limit), row["running"]) for row in rows]
 
 
 async def oldest(connection: Connection) -> float:

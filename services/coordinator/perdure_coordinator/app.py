@@ -8,6 +8,9 @@ from itertools import chain
 from uuid import UUID
 
 import asyncpg
+from perdure_contracts.internal.keda.external_scaler_pb2_grpc import (
+    add_ExternalScalerServicer_to_server,
+)
 from perdure_contracts.internal.v1.consent_service_pb2_grpc import (
     add_ConsentServiceServicer_to_server,
 )
@@ -43,12 +46,14 @@ from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.consent_servicer import Consent
 from perdure_coordinator.counting import count
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
+from perdure_coordinator.scaler import Scaler
 from perdure_coordinator.servicers import Control, Coordinator
 from perdure_coordinator.signalling import Keeping, Signals
 from perdure_coordinator.wakeups import WakeUps
 
 HOT = "perdure.internal.v1.CoordinatorService"
 CONTROL = "perdure.internal.v1.ControlService"
+SCALER = "externalscaler.ExternalScaler"
 CONSENT = "perdure.internal.v1.ConsentService"
 
 UNTRACED = frozenset(
@@ -129,11 +134,12 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         {
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
-                Coordinator(committers, starts, signals, renewals, firing),
+                Coordinator(committers, starts, signals, renewals, firing, spare),
             ),
             CONTROL: partial(
                 add_ControlServiceServicer_to_server, Control(spare, catalogue, subjects)
             ),
+            SCALER: partial(add_ExternalScalerServicer_to_server, Scaler(spare)),
             CONSENT: partial(add_ConsentServiceServicer_to_server, Consent(spare, subjects)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),

@@ -6,6 +6,7 @@ from typing import Any
 
 import asyncpg
 import grpc
+from perdure_contracts.internal.v1 import backlog_pb2 as backlog
 from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceServicer
@@ -26,6 +27,7 @@ from perdure_coordinator.handlers.deliver_signals import deliver_signals
 from perdure_coordinator.handlers.expire_leases import expire_leases
 from perdure_coordinator.handlers.expire_runs import expire_runs
 from perdure_coordinator.handlers.fire_timers import Firing, fire_timers
+from perdure_coordinator.handlers.get_lane_backlog import get_lane_backlog
 from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.migrate_runs import migrate_runs
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
@@ -52,12 +54,14 @@ class Coordinator(CoordinatorServiceServicer):
         signals: Signals,
         renewals: Renewals,
         firing: Firing,
+        spare: asyncpg.Pool,
     ) -> None:
         self._committers = committers
         self._signals = signals
         self._starts = starts
         self._renewals = renewals
         self._firing = firing
+        self._spare = spare
 
     async def StartRun(
         self, request: hot.StartRunRequest, context: Context
@@ -134,6 +138,12 @@ class Coordinator(CoordinatorServiceServicer):
     ) -> hot.ExpireRunsResponse:
         """See `handlers/expire_runs.py`."""
         return await expire_runs(self._committers, request)
+
+    async def GetLaneBacklog(
+        self, request: backlog.GetLaneBacklogRequest, context: Context
+    ) -> backlog.GetLaneBacklogResponse:
+        """See `handlers/get_lane_backlog.py`."""
+        return await get_lane_backlog(self._spare, request)
 
 
 class Control(ControlServiceServicer):

@@ -24,8 +24,11 @@ class Ages:
             async with acquire(self._pool) as connection:
                 ready = await outbox.oldest_ready(connection)
                 oldest = await outbox.oldest(connection)
-        self._lanes |= ready.keys()
+        ages: dict[str, float] = {}
+        for (lane, _), seconds in ready.items():
+            ages[lane] = max(seconds, ages.get(lane, 0.0))
+        self._lanes |= ages.keys()
         for lane in self._lanes:
-            OLDEST_READY.labels(lane).set(ready.get(lane, 0.0))
+            OLDEST_READY.labels(lane).set(ages.get(lane, 0.0))
         OUTBOX_AGE.set(oldest)
         return Pass()

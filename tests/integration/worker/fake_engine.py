@@ -159,6 +159,9 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def MigrateRuns(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def GetLaneBacklog(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     async def PutLane(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 

@@ -32,13 +32,17 @@
 {{- if $service.facts.pageTokens }}
 {{ include "perdure.secretEnv" (dict "variable" "PERDURE_PAGE_TOKEN_KEY" "secret" (required "pageTokens.existingSecret: name of the secret that signs page tokens" $values.pageTokens.existingSecret) "key" $values.pageTokens.key) }}
 {{- end }}
-{{- if eq $service.name "worker" }}
+{{- if eq $service.service "worker" }}
 {{- with $values.egress.allow }}
 - {name: PERDURE_WORKER_EGRESS_ALLOW, value: {{ join "," . | quote }}}
 {{- end }}
 {{- if $values.egress.caConfigMap }}
 - {name: PERDURE_WORKER_EGRESS_CA_FILE, value: {{ printf "/etc/perdure/egress/%s" $values.egress.caKey | quote }}}
 {{- end }}
+{{- end }}
+{{- if $service.told }}
+- {name: PERDURE_WORKER_QUEUES, value: {{ $service.queues | quote }}}
+- {name: PERDURE_WORKER_SLOTS, value: {{ $service.slots | int | quote }}}
 {{- end }}
 {{- with $service.settings.extraEnv }}
 {{ toYaml . }}

@@ -8,13 +8,28 @@ timer:       {ops: 7449, grpc: 0,    database: true,  redis: false, coordinator:
 sweeper:     {ops: 7459, grpc: 0,    database: true,  redis: false, coordinator: true}
 {{- end }}
 
-{{/* A list of services, each with its name, facts and merged settings, as JSON under the key `all`. */}}
+{{/* What a worker serves that is told of no queues. */}}
+{{- define "perdure.defaultQueues" -}}
+io:shared,io:default,slow:shared,slow:default
+{{- end }}
+
+{{/* A list of workloads, each with its name, service, facts and merged settings, as JSON under the key `all`. */}}
 {{- define "perdure.services" -}}
 {{- $root := . }}
+{{- $facts := include "perdure.facts" . | fromYaml }}
 {{- $all := list }}
-{{- range $name, $facts := include "perdure.facts" . | fromYaml }}
+{{- range $name, $of := $facts }}
 {{- $settings := mustMergeOverwrite (deepCopy $root.Values.defaults) (deepCopy (index $root.Values.services $name | default dict)) }}
-{{- $all = append $all (dict "name" $name "facts" $facts "settings" $settings "fullname" (printf "%s-%s" (include "perdure.fullname" $root) $name)) }}
+{{- $workload := dict "name" $name "service" $name "facts" $of "settings" $settings "fullname" (printf "%s-%s" (include "perdure.fullname" $root) $name) }}
+{{- if eq $name "worker" }}
+{{- $workload = set $workload "queues" (include "perdure.defaultQueues" $root) }}
+{{- end }}
+{{- $all = append $all $workload }}
+{{- end }}
+{{- range $worker := .Values.workers }}
+{{- $name := printf "worker-%s" $worker.name }}
+{{- $settings := mustMergeOverwrite (deepCopy $root.Values.defaults) (deepCopy ($root.Values.services.worker | default dict)) (deepCopy ($worker.settings | default dict)) }}
+{{- $all = append $all (dict "name" $name "service" "worker" "facts" $facts.worker "settings" $settings "fullname" (printf "%s-%s" (include "perdure.fullname" $root) $name) "queues" (join "," $worker.queues) "slots" $worker.slots "told" true) }}
 {{- end }}
 {{- dict "all" $all | toJson }}
 {{- end }}
@@ -88,6 +103,11 @@ image: {{ include "perdure.image" .root | quote }}
 imagePullPolicy: {{ .root.Values.image.pullPolicy }}
 securityContext:
   {{- toYaml .root.Values.containerSecurityContext | nindent 2 }}
+{{- end }}
+
+{{/* Whether a workload is scaled on what its queues hold. */}}
+{{- define "perdure.scalesOnBacklog" -}}
+{{- if and .queues .settings.autoscaling.enabled (gt (float64 .settings.autoscaling.backlogStepsPerReplica) 0.0) }}yes{{ end }}
 {{- end }}
 
 {{/* One environment variable out of a secret. */}}

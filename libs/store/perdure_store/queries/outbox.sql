@@ -157,7 +157,7 @@ UPDATE outbox AS o SET state = 'ready', sent_at = NULL, entry_id = NULL FROM sti
 RETURNING o.outbox_id
 
 -- name: oldest_ready
--- Seconds since the oldest ready row of each lane was made, by a loose index scan over owners, orgs, priorities and jobs.
+-- Seconds since the oldest ready row of each queue was made, by a loose index scan over orgs, priorities and jobs.
 WITH RECURSIVE firsts AS (
     (SELECT o.lane, o.owner, o.org, o.priority, o.job, o.created_at FROM outbox AS o
       WHERE o.state = 'ready' ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.job, o.outbox_id LIMIT 1)
@@ -180,7 +180,21 @@ WITH RECURSIVE firsts AS (
            LIMIT 1
      ) AS n
 )
-SELECT lane, extract(epoch FROM clock_timestamp() - min(created_at))::float8 AS seconds FROM firsts GROUP BY lane
+SELECT lane, owner, extract(epoch FROM clock_timestamp() - min(created_at))::float8 AS seconds
+  FROM firsts GROUP BY lane, owner
+
+-- name: backlog
+-- How many steps wait, and how many run, in each of the queues ($1, $2), counted up to $3 of each state.
+SELECT (SELECT count(*) FROM (SELECT FROM outbox AS o
+                               WHERE o.state = 'ready' AND o.lane = q.lane AND o.owner = q.owner LIMIT $3) AS ready)
+     + (SELECT count(*) FROM (SELECT FROM outbox AS o
+                               WHERE o.state = 'sent' AND o.lane = q.lane AND o.owner = q.owner LIMIT $3) AS sent)
+       AS waiting,
+       (SELECT count(*) FROM (SELECT FROM steps AS s
+                               WHERE s.status = 'running' AND s.lane = q.lane AND s.owner = q.owner LIMIT $3) AS running)
+       AS running
+  FROM unnest($1::text[], $2::text[]) WITH ORDINALITY AS q (lane, owner, place)
+ ORDER BY q.place
 
 -- name: oldest
 -- Seconds since the oldest row of the whole outbox was made; null if it is empty.
