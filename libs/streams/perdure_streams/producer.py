@@ -84,3 +84,13 @@ class Producer:
         with classified():
             async with REMEMBER.around():
                 await self._client.set(stream.memory_key, "1")
+
+    async def remove(self, streams: Sequence[StreamName]) -> int:
+        """Remove streams with all that stands beside them; return how many there were."""
+        removed = 0
+        with classified():
+            for stream in streams:
+                beside = (stream.memory_key, stream.turn_key)
+                removed += int(await self._client.exists(str(stream)))
+                await self._client.unlink(str(stream), *beside)
+        return removed

@@ -81,6 +81,11 @@ class Duties(Component):
             if self._leads(Duty(lane, shard))
         ]
 
+    @property
+    def all(self) -> frozenset[Duty]:
+        """Every shard of every lane, whoever leads it; empty before the lanes are known."""
+        return frozenset(self._elections)
+
     async def refresh(self) -> Pass:
         """Read the lanes; stand for election for new shards and step down from old ones."""
         async with acquire(self._pool) as connection:

@@ -16,15 +16,17 @@ from redis.asyncio import Redis
 from perdure_relay.dispatch import Dispatcher, DispatchSettings
 from perdure_relay.duties import Duties
 from perdure_relay.recovery import Recovery
+from perdure_relay.retired import Retired
 
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a relay leads, how it sends, and how it finds what was lost."""
+    """What a relay leads, how it sends, how it finds what was lost, and what it clears away."""
 
     duties: Duties
     dispatcher: Dispatcher
     recovery: Recovery
+    retired: Retired
 
 
 def make_parts(
@@ -39,6 +41,7 @@ def make_parts(
     jitter: Callable[[], float] = random.random,
 ) -> Parts:
     """Make a relay that stands for election as `holder`, which no other process ever uses."""
+    clock = clock or SystemClock()
     producer = Producer(client)
     duties = Duties(pool, PostgresLeaseStore(pool), holder, on_gain, election)
     recovery = Recovery(pool, client, producer, duties)
@@ -49,7 +52,7 @@ def make_parts(
         duties,
         recovery,
         settings,
-        clock=clock or SystemClock(),
+        clock=clock,
         jitter=jitter,
     )
-    return Parts(duties, dispatcher, recovery)
+    return Parts(duties, dispatcher, recovery, Retired(pool, producer, duties, clock))

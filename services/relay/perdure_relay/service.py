@@ -29,6 +29,7 @@ APPLICATION_NAME = "perdure-relay"
 CHANNEL = "perdure_outbox"
 AGES_SECONDS = 5.0
 CONSUMERS_SECONDS = 600.0
+RETIRED_SECONDS = 10.0
 BACKOFF = Backoff(base=0.05, factor=2.0, cap=2.0)
 
 
@@ -125,6 +126,7 @@ def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
             dispatching,
             _loop("relay-recheck", parts.recovery.run_once, config.recheck_seconds),
             _loop("relay-consumers", parts.recovery.forget_consumers, CONSUMERS_SECONDS),
+            _loop("relay-retired", parts.retired.run_once, RETIRED_SECONDS),
             _loop("relay-ages", Ages(pool).run_once, AGES_SECONDS),
             FreedListener(client, dispatching.wake),
             Listener(

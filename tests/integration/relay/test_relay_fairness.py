@@ -97,6 +97,27 @@ async def test_f071_the_one_row_of_an_org_is_in_the_first_batch_beside_a_thousan
     assert "b" in [entry.hint.org for entry in await deliver(io)][:2]
 
 
+async def test_f071_of_2000_steps_only_those_already_sent_stand_before_anothers_one(
+    memory: None, outbox: Outbox, relay: Parts, deliver: Deliver, announcer: Announcer, io: Queue,
+    client: Redis, stream: StreamName,
+) -> None:  # fmt: skip
+    await announcer.announce({io: 4})
+    await outbox.add(2000, org="busy")
+    await relay.dispatcher.run_once()
+    window = 4 + BUFFER
+    await outbox.add(1, org="quiet")
+    sent: list[str] = []
+    for _ in range(3):
+        entries = await deliver(io)
+        sent += [entry.hint.org for entry in entries]
+        for entry in entries:
+            await outbox.lease(entry.hint.run_id)
+        await Consumer(client, [stream], "worker").settle(entries)
+        await relay.dispatcher.run_once()
+    assert sent[:window] == ["busy"] * window
+    assert "quiet" in sent[window : window + 2]
+
+
 async def test_orgs_that_found_no_room_are_first_when_there_is_some(
     memory: None, outbox: Outbox, dispatch: Dispatch, deliver: Deliver,
     announcer: Announcer, client: Redis, io: Queue, stream: StreamName,

@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from perdure_relay.duties import Duty
 from perdure_relay.parts import Parts
+from perdure_relay.retired import GRACE_SECONDS
+from perdure_runtime.clock import FakeClock
 from perdure_streams.announce import Announcer
 from perdure_streams.consumer import Entry
 from perdure_streams.names import Queue
@@ -100,3 +102,66 @@ async def test_p2_rows_sent_and_unsent_survive_a_changed_number_of_shards(
     rows = await outbox.connection.fetch("SELECT run_id FROM outbox")
     assert runs == {row["run_id"] for row in rows}
     assert await outbox.count("sent") == 40
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1)])
+async def test_p2_what_stands_in_old_streams_is_worked_by_whoever_still_reads_them(
+    before: int, after: int, outbox: Outbox, announcer: Announcer, io: Queue,
+    dispatch: Count, recheck: Count, deliver: Deliver,
+    spread: Callable[[int], Awaitable[None]],
+) -> None:  # fmt: skip
+    await spread(before)
+    await announcer.announce({io: 200})
+    await outbox.add(12)
+    assert await dispatch() == 12
+    await spread(after)
+    old = await deliver(io, before)
+    for entry in old[:4]:
+        await outbox.lease(entry.hint.run_id)
+    await recheck()
+    await dispatch()
+    again = {entry.hint.run_id for entry in await deliver(io, after)}
+    rows = {row["run_id"] for row in await outbox.connection.fetch("SELECT run_id FROM outbox")}
+    assert len(rows) == 8
+    assert rows <= again | {entry.hint.run_id for entry in old}
+    assert await outbox.count("sent") == 8
+
+
+async def test_p2_streams_of_shards_that_are_no_more_are_removed_once_nobody_reads_them(
+    outbox: Outbox, announcer: Announcer, io: Queue, dispatch: Count, recheck: Count,
+    client: Redis, relay: Parts, clock: FakeClock, spread: Callable[[int], Awaitable[None]],
+) -> None:  # fmt: skip
+    await spread(3)
+    await announcer.announce({io: 200})
+    await outbox.add(30)
+    assert await dispatch() == 30
+    first, *others = io.streams(3)
+    gone = [key for one in others for key in (str(one), one.memory_key, one.turn_key)]
+    await relay.retired.run_once()
+    await spread(1)
+    await relay.retired.run_once()
+    assert await client.exists(*gone) == 6, "workers read them for some seconds"
+    await clock.advance(GRACE_SECONDS)
+    assert (await relay.retired.run_once()).counts == {"removed": 2}
+    assert await client.exists(*gone) == 0
+    assert await client.exists(str(first), first.memory_key) == 2
+    await recheck()
+    await dispatch()
+    assert await client.xlen(str(first)) == 30
+
+
+async def test_a_shard_that_comes_back_is_kept(
+    outbox: Outbox, announcer: Announcer, io: Queue, dispatch: Count, client: Redis,
+    relay: Parts, clock: FakeClock, spread: Callable[[int], Awaitable[None]],
+) -> None:  # fmt: skip
+    await spread(2)
+    await announcer.announce({io: 200})
+    await outbox.add(20)
+    await dispatch()
+    await relay.retired.run_once()
+    await spread(1)
+    await relay.retired.run_once()
+    await spread(2)
+    await clock.advance(GRACE_SECONDS)
+    assert (await relay.retired.run_once()).counts == {}
+    assert await client.exists(*map(str, io.streams(2))) == 2
