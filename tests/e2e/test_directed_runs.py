@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 
 import pytest
 from perdure import RunStatus, StepStatus
@@ -50,3 +51,28 @@ async def test_a_clean_up_runs_after_a_failure_and_the_run_fails_all_the_same(
     assert run.status == RunStatus.RUN_STATUS_FAILED
     assert (run.error.code, run.error.node) == ("REFUSED", "work")
     assert step_of(run, "clean_up").status == StepStatus.STEP_STATUS_COMPLETED
+
+
+async def test_a_node_and_a_run_end_at_their_deadlines(scene: Scene) -> None:
+    late = {"wait": "1h", "deadline": "1s", "on_failure": [{"output": "late"}]}
+    caught = await scene.start({"slow": late})
+    passed = await scene.start({"slow": {"wait": "1h"}}, deadline="1s")
+    assert json.loads((await scene.completed(caught)).output) == {"slow": "late"}
+    run = await scene.ended(passed)
+    assert (run.status, run.error.code) == (RunStatus.RUN_STATUS_TIMED_OUT, "DEADLINE")
+
+
+async def test_of_two_runs_with_one_exclusive_key_the_second_goes_on_after_the_first(
+    scene: Scene,
+) -> None:
+    key = str(uuid.uuid4())
+    nodes = {"go": {"signal": {"name": "go"}}}
+    first, second = [
+        await scene.start(nodes, {"key": key}, exclusive={"key": "${input.key}"}) for _ in range(2)
+    ]
+    for run_id in (first, second):
+        await scene.client.signal_run(run_id, "go", run_id)
+    assert json.loads((await scene.completed(first)).output) == {"go": first}
+    assert json.loads((await scene.completed(second)).output) == {"go": second}
+    texts = [event.text async for event in scene.client.history(second)]
+    assert any(first in text for text in texts), texts

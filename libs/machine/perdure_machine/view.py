@@ -57,8 +57,9 @@ class RunState:
 
     `error` stands from the first failure that nothing caught, also while the run goes on. `depth`
     counts the runs above it. Of its children whose end is not known, `open_children` end with it,
-    and its own end waits for `awaited_children`. A `pending` run has not begun; `begun_ms` is when
-    one that was put off did, in milliseconds since 1970, None for one that began when it was made.
+    and its own end waits for `awaited_children`. A `pending` run has not begun, or waits to go on
+    after a retry; `begun_ms` is when one that was put off began, in milliseconds since 1970, None
+    for one that began when it was made.
     `pauses` counts its pauses and resumes: it is the generation of the cause `paused` (p5).
     `recounted` are the ended steps that a retry had decided again, so that they count twice in
     ranks. `ending` is the status that a run will have once what completed in it is compensated;
@@ -120,6 +121,11 @@ class Parked:
     cause: str
     generation: int
     was: StepStatus
+
+
+def has_begun_before(run: RunState) -> bool:
+    """Tell whether a run that is pending waits to go on after a retry, not to begin."""
+    return run.next_step > 1
 
 
 AT_END = 0

@@ -83,7 +83,9 @@ def _next(draft: Draft) -> bool:
 def _end_if_all_ended(draft: Draft, place: Place) -> None:
     if place != TOP:
         end_scope_if_over(draft, place)
-    elif draft.run.ended_nodes == len(draft.definition.top.nodes) and not draft.paused:
+    elif draft.run.pending or draft.paused:
+        return
+    elif draft.run.ended_nodes == len(draft.definition.top.nodes):
         _end(draft)
 
 

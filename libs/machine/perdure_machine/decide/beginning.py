@@ -12,13 +12,14 @@ from perdure_machine.actions import Instant, SetTimer
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import fail_run
 from perdure_machine.decide.exclusive import EXCLUSIVE_KEY_HELD, Entry, ahead, enter, queue_of
-from perdure_machine.decide.scope import scope_for
-from perdure_machine.expressions import ExpressionFailed, evaluate_duration
+from perdure_machine.decide.limits import limits_of
+from perdure_machine.decide.reopening import go_on_again
+from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import ErrorClass, expression_error
-from perdure_machine.places import TOP, at_top
+from perdure_machine.places import at_top
 from perdure_machine.replacing import replace
-from perdure_machine.states import RunLimit, TimerKind
-from perdure_machine.view import NodeError, TimerState
+from perdure_machine.states import TimerKind
+from perdure_machine.view import NodeError, TimerState, has_begun_before
 
 
 def begin_run(draft: Draft) -> None:
@@ -53,7 +54,7 @@ def put_off(draft: Draft, start: Instant) -> None:
 
 
 def begin_now(draft: Draft, timer: TimerState) -> None:
-    """Begin a run whose time has come, unless its key is not its own yet.
+    """Begin a run whose time has come, unless its key is not its own yet; or have it go on again.
 
     One that has begun or ended is left alone (R5).
     """
@@ -62,6 +63,10 @@ def begin_now(draft: Draft, timer: TimerState) -> None:
     entry = enter(draft) if draft.run.exclusive_key is not None else Entry.FREE
     if entry is Entry.REFUSED:
         fail_run(draft, _key_held(draft))
+    elif entry is Entry.FREE and has_begun_before(draft.run):
+        draft.run = replace(draft.run, pending=False)
+        draft.limit_run(limits_of(draft))
+        go_on_again(draft)
     elif entry is Entry.FREE:
         draft.run = replace(draft.run, pending=False, begun_ms=timer.now_ms)
         begin_run(draft)
@@ -70,14 +75,3 @@ def begin_now(draft: Draft, timer: TimerState) -> None:
 def _key_held(draft: Draft) -> NodeError:
     message = f"run {ahead(queue_of(draft))} holds the exclusive key `{draft.run.exclusive_key}`"
     return NodeError(ErrorClass.PERMANENT, EXCLUSIVE_KEY_HELD, message)
-
-
-def limits_of(draft: Draft) -> dict[RunLimit, float]:
-    """Return the limits of a run, in seconds from its beginning. Raises `ExpressionFailed`."""
-    limits: dict[RunLimit, float] = {}
-    if draft.definition.limits.age is not None:
-        limits[RunLimit.AGE] = draft.definition.limits.age
-    deadline = draft.definition.deadline
-    if deadline is not None:
-        limits[RunLimit.DEADLINE] = evaluate_duration(deadline, scope_for(draft, TOP, [deadline]))
-    return limits

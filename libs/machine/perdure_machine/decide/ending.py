@@ -16,7 +16,7 @@ from perdure_machine.places import TOP
 from perdure_machine.replacing import replace
 from perdure_machine.replies import Applied, Cancelled, Closed, Reply, Stale
 from perdure_machine.states import RunLimit, RunStatus, StepStatus, TimerKind
-from perdure_machine.view import NodeError, RunState
+from perdure_machine.view import NodeError, RunState, has_begun_before
 
 MAX_RANK = 2_147_483_647
 """More than any step's rank."""
@@ -141,11 +141,12 @@ def _has_more_to_do(draft: Draft, ended: RunState, *, compensate: bool = True) -
     """
     definition = draft.definition
     compensate = compensate and definition.compensates
-    if draft.run.pending or not (compensate or definition.nodes_at_end(ended.status)):
+    never_begun = draft.run.pending and not has_begun_before(draft.run)
+    if never_begun or not (compensate or definition.nodes_at_end(ended.status)):
         return False
     below = MAX_RANK if compensate else 0
     ending = replace(ended, status=RunStatus.RUNNING, ending=ended.status, undo_below=below)
-    draft.run = replace(ending, generation=draft.run.generation + 1)
+    draft.run = replace(ending, generation=draft.run.generation + 1, pending=False)
     draft.record("run_ending", status=ended.status)
     if draft.run.next_step - 1 > draft.run.ended_steps:
         _end_steps_later(draft)

@@ -11,6 +11,8 @@ import json
 from enum import Enum, auto
 from uuid import UUID
 
+from perdure_runtime.errors import AlreadyExists, Reason
+
 from perdure_machine.actions import KeyMove, MoveKey, SetTimer
 from perdure_machine.decide.child_messages import ask_to_end
 from perdure_machine.decide.draft import Draft
@@ -60,7 +62,7 @@ def enter(draft: Draft) -> Entry:
     exclusive, queue = draft.definition.exclusive, queue_of(draft)
     if exclusive is None or queue.holder == draft.run.run_id:
         return Entry.FREE
-    if queue.first is None and not queue.is_open:
+    if _is_free(queue):
         _move(draft, KeyMove.TAKE)
         return Entry.FREE
     if queue.waits:
@@ -72,6 +74,19 @@ def enter(draft: Draft) -> Entry:
     _move(draft, KeyMove.AWAIT)
     draft.record("run_queued", run_id=str(ahead(queue)), key=draft.run.exclusive_key or "")
     return Entry.BUSY
+
+
+def check_may_wait(draft: Draft) -> None:
+    """Raise `AlreadyExists` where another run has the key and this one does not wait for it."""
+    exclusive, queue = draft.definition.exclusive, queue_of(draft)
+    is_own = queue.holder == draft.run.run_id or queue.waits
+    waits = exclusive is None or exclusive.policy is not ExclusivePolicy.REFUSE
+    if not (waits or is_own or _is_free(queue)):
+        raise key_held(draft)
+
+
+def _is_free(queue: KeyQueue) -> bool:
+    return queue.first is None and not queue.is_open
 
 
 def leave(draft: Draft, _timer: TimerState) -> None:
@@ -97,6 +112,16 @@ def rouse(draft: Draft) -> Reply:
         return Stale()
     draft.actions.append(SetTimer(TimerKind.BEGIN, None, 0.0))
     return Applied()
+
+
+def key_held(draft: Draft) -> AlreadyExists:
+    """Return the refusal of a run that does not wait for its key, which names who has it."""
+    holder = ahead(queue_of(draft))
+    return AlreadyExists(
+        f"run {holder} holds the exclusive key `{draft.run.exclusive_key}`",
+        reason=Reason.EXCLUSIVE_KEY_HELD,
+        metadata={"run_id": str(holder)},
+    )
 
 
 def queue_of(draft: Draft) -> KeyQueue:

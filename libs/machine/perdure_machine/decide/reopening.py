@@ -11,13 +11,14 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from perdure_runtime.errors import Aborted, FailedPrecondition, Reason
+from perdure_runtime.errors import Aborted, AlreadyExists, FailedPrecondition, Reason
 
 from perdure_machine.actions import SetTimer
-from perdure_machine.decide.beginning import limits_of
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import may_repeat
+from perdure_machine.decide.exclusive import Entry, check_may_wait, enter
 from perdure_machine.decide.later import go_on_later
+from perdure_machine.decide.limits import limits_of
 from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE, steps_in
 from perdure_machine.decide.racing import left_over
 from perdure_machine.events import RetryRun
@@ -37,8 +38,9 @@ _AGAIN = frozenset({StepStatus.CANCELLED, StepStatus.SKIPPED})
 def retry_run(draft: Draft, event: RetryRun) -> Reply:
     """Open a failed run again; one that goes on already has been.
 
-    Raises `FailedPrecondition` where what failed cannot be tried again, `Aborted` while its last
-    steps are ending, and `ViewTooNarrow`.
+    One whose exclusive key was handed over takes it again, or waits for its turn. Raises
+    `FailedPrecondition` where what failed cannot be tried again, `AlreadyExists` where another run
+    has its key and it does not wait, `Aborted` while its last steps end, and `ViewTooNarrow`.
     """
     if draft.open:
         return Done(changed=False)
@@ -52,11 +54,21 @@ def retry_run(draft: Draft, event: RetryRun) -> Reply:
         raise FailedPrecondition(message, reason=Reason.RUN_COMPENSATED)
     _check_can_be_tried(draft)
     _check_parent_was_not_told(draft)
+    if draft.run.exclusive_key is not None:
+        check_may_wait(draft)
     draft.reopen_run()
     draft.limit_run(limits_of(draft))
-    _go_on_after(draft, 0)
     draft.record("run_retried", reason=event.reason)
+    pending = draft.run.exclusive_key is not None and enter(draft) is not Entry.FREE
+    draft.run = replace(draft.run, pending=pending)
+    if not pending:
+        go_on_again(draft)
     return Done(changed=True)
+
+
+def go_on_again(draft: Draft) -> None:
+    """Have what failed in an open run decided again, from the first of its steps on."""
+    _go_on_after(draft, 0)
 
 
 def reopen_steps(draft: Draft, timer: TimerState) -> None:
@@ -85,7 +97,7 @@ def replay(draft: Draft, timer: TimerState) -> None:
         return
     try:
         retry_run(draft, RetryRun((timer.details or b"").decode()))
-    except FailedPrecondition as refusal:
+    except (FailedPrecondition, AlreadyExists) as refusal:
         draft.record("replay_refused", reason=refusal.message)
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from perdure_runtime.errors import AlreadyExists, FieldViolation, InvalidArgument, Reason
+from perdure_runtime.errors import FieldViolation, InvalidArgument
 
 from perdure_machine.decide.advance import advance
-from perdure_machine.decide.beginning import begin_run, limits_of, put_off
+from perdure_machine.decide.beginning import begin_run, put_off
 from perdure_machine.decide.consent import about_run, run_subject
 from perdure_machine.decide.draft import Decision, Draft
-from perdure_machine.decide.exclusive import Entry, ahead, enter, key_of, queue_of
+from perdure_machine.decide.exclusive import Entry, enter, key_held, key_of
+from perdure_machine.decide.limits import limits_of
 from perdure_machine.decide.mail import store
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Start
@@ -47,7 +48,7 @@ def decide_start(
     elif event.exclusive_key is None:
         begin_run(draft)
     else:
-        _begin_in_turn(draft, event.exclusive_key)
+        _begin_in_turn(draft)
     if event.signal is not None:
         store(draft, event.signal)
     if not draft.run.pending:
@@ -55,19 +56,14 @@ def decide_start(
     return draft.decision(Started(draft.run))
 
 
-def _begin_in_turn(draft: Draft, key: str) -> None:
+def _begin_in_turn(draft: Draft) -> None:
     match enter(draft):
         case Entry.FREE:
             begin_run(draft)
         case Entry.BUSY:
             draft.run = replace(draft.run, pending=True)
         case Entry.REFUSED:
-            holder = ahead(queue_of(draft))
-            raise AlreadyExists(
-                f"run {holder} holds the exclusive key `{key}`",
-                reason=Reason.EXCLUSIVE_KEY_HELD,
-                metadata={"run_id": str(holder)},
-            )
+            raise key_held(draft)
 
 
 def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start) -> Start:
