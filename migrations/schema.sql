@@ -13,6 +13,58 @@ CREATE TYPE step_status AS ENUM ('queued', 'running', 'backing_off', 'waiting', 
 
 -- ---- Functions
 
+CREATE FUNCTION connection_room(ago interval)
+ RETURNS TABLE(org text, connection text, room integer)
+ LANGUAGE sql
+ STABLE ROWS 10
+AS $function$
+    WITH RECURSIVE wanted AS (
+        (SELECT o.org, o.connection FROM outbox AS o WHERE o.state = 'blocked' ORDER BY o.org, o.connection LIMIT 1)
+        UNION ALL
+        SELECT n.org, n.connection
+          FROM wanted AS w
+         CROSS JOIN LATERAL (
+               SELECT o.org, o.connection FROM outbox AS o
+                WHERE o.state = 'blocked' AND (o.org, o.connection) > (w.org, w.connection)
+                ORDER BY o.org, o.connection LIMIT 1
+         ) AS n
+    )
+    SELECT w.org, w.connection,
+           CASE
+               WHEN c.name IS NULL OR c.disabled OR c.refused = c.generation THEN 500
+               WHEN c.open_until > t.at THEN 0
+               WHEN c.open_until IS NOT NULL THEN
+                   CASE WHEN c.probe_lease IS NOT NULL AND EXISTS (
+                                 SELECT FROM steps AS s
+                                  WHERE s.run_id = c.probe_run AND s.step = c.probe_step AND s.status = 'running'
+                                    AND s.lease_id = c.probe_lease
+                             )
+                        THEN 0 ELSE 1 END - asking.rows
+               ELSE least(
+                   CASE WHEN c.slots IS NULL THEN 500
+                        WHEN EXISTS (
+                            SELECT FROM connection_slots AS s
+                             WHERE s.org = c.org AND s.connection = c.name AND s.slot > c.slots AND s.lease_id IS NOT NULL
+                        ) THEN 0
+                        ELSE (
+                            SELECT count(*) FROM connection_slots AS s
+                             WHERE s.org = c.org AND s.connection = c.name AND s.slot <= c.slots AND s.lease_id IS NULL
+                        ) END,
+                   CASE WHEN c.rate IS NULL THEN 500
+                        ELSE floor(least(500, c.burst, c.tokens + c.rate * extract(epoch FROM t.at - c.filled_at)) + 1e-6)
+                   END
+               ) - asking.rows
+           END::integer
+      FROM wanted AS w
+     CROSS JOIN (SELECT clock_timestamp() - ago AS at) AS t
+      LEFT JOIN connections AS c ON c.org = w.org AND c.name = w.connection
+     CROSS JOIN LATERAL (
+           SELECT count(*) AS rows FROM outbox AS o
+            WHERE o.connection IS NOT NULL AND o.state <> 'blocked' AND o.org = w.org AND o.connection = w.connection
+     ) AS asking
+$function$
+;
+
 CREATE FUNCTION ensure_month(first_day date)
  RETURNS boolean
  LANGUAGE plpgsql
@@ -418,6 +470,8 @@ CREATE TABLE outbox (
     sent_at timestamp with time zone,
     entry_id text,
     job integer DEFAULT 0 NOT NULL,
+    connection text,
+    blocked_at timestamp with time zone,
     CONSTRAINT outbox_pkey PRIMARY KEY (outbox_id),
     CONSTRAINT outbox_one_per_step UNIQUE (run_id, step),
     CONSTRAINT outbox_sent_has_entry CHECK ((((state = 'sent'::outbox_state) = (entry_id IS NOT NULL)) AND ((state = 'sent'::outbox_state) = (sent_at IS NOT NULL)))),
@@ -438,9 +492,9 @@ CREATE TABLE timers (
     details bytea,
     failure text,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -655,12 +709,82 @@ CREATE TABLE erasure_counts (
     CONSTRAINT erasure_counts_pkey PRIMARY KEY (erasure_id, run_id, kind)
 );
 
+CREATE TABLE connections (
+    org text NOT NULL,
+    name text NOT NULL,
+    base_url text DEFAULT ''::text NOT NULL,
+    scheme text DEFAULT 'none'::text NOT NULL,
+    has_credentials boolean DEFAULT false NOT NULL,
+    slots integer,
+    rate double precision,
+    burst double precision DEFAULT 1 NOT NULL,
+    tokens double precision DEFAULT 1 NOT NULL,
+    filled_at timestamp with time zone NOT NULL,
+    max_failures integer DEFAULT 5 NOT NULL,
+    open_ms integer DEFAULT 30000 NOT NULL,
+    failures integer DEFAULT 0 NOT NULL,
+    opened integer DEFAULT 0 NOT NULL,
+    open_until timestamp with time zone,
+    probe_run uuid,
+    probe_step integer,
+    probe_lease uuid,
+    disabled boolean DEFAULT false NOT NULL,
+    refused integer DEFAULT 0 NOT NULL,
+    generation integer DEFAULT 1 NOT NULL,
+    probe_path text,
+    created_at timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT connections_pkey PRIMARY KEY (org, name),
+    CONSTRAINT connections_name_plain CHECK ((name ~ '^[a-z][a-z0-9_.-]{0,99}$'::text)),
+    CONSTRAINT connections_positive CHECK (((slots >= 1) AND (slots <= 10000) AND (rate > (0)::double precision) AND (burst >= (1)::double precision) AND (max_failures > 0) AND (open_ms > 0))),
+    CONSTRAINT connections_probe_whole CHECK ((((probe_lease IS NULL) = (probe_run IS NULL)) AND ((probe_lease IS NULL) = (probe_step IS NULL)))),
+    CONSTRAINT connections_scheme_known CHECK ((scheme = ANY (ARRAY['none'::text, 'bearer'::text, 'basic'::text, 'header'::text, 'fields'::text])))
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.01);
+
+CREATE TABLE connection_secrets (
+    org text NOT NULL,
+    connection text NOT NULL,
+    key_id text NOT NULL,
+    sealed bytea NOT NULL,
+    CONSTRAINT connection_secrets_pkey PRIMARY KEY (org, connection)
+);
+
+CREATE TABLE connection_slots (
+    org text NOT NULL,
+    connection text NOT NULL,
+    slot integer NOT NULL,
+    run_id uuid,
+    step integer,
+    lease_id uuid,
+    CONSTRAINT connection_slots_pkey PRIMARY KEY (org, connection, slot),
+    CONSTRAINT connection_slots_held_whole CHECK ((((lease_id IS NULL) = (run_id IS NULL)) AND ((lease_id IS NULL) = (step IS NULL))))
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.01);
+
+CREATE TABLE causes (
+    org text NOT NULL,
+    cause text NOT NULL,
+    cause_id uuid DEFAULT gen_random_uuid() NOT NULL,
+    generation integer DEFAULT 1 NOT NULL,
+    CONSTRAINT causes_pkey PRIMARY KEY (org, cause),
+    CONSTRAINT causes_id_unique UNIQUE (cause_id)
+);
+
+CREATE TABLE step_connections (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    org text NOT NULL,
+    connection text NOT NULL,
+    CONSTRAINT step_connections_pkey PRIMARY KEY (run_id, step)
+) PARTITION BY RANGE (run_id);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
 ALTER TABLE workflow_nodes ADD CONSTRAINT workflow_nodes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
 ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_lane_known FOREIGN KEY (lane) REFERENCES lanes(lane);
 ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
+ALTER TABLE connection_secrets ADD CONSTRAINT connection_secrets_of FOREIGN KEY (org, connection) REFERENCES connections(org, name) ON DELETE CASCADE;
+ALTER TABLE connection_slots ADD CONSTRAINT connection_slots_of FOREIGN KEY (org, connection) REFERENCES connections(org, name) ON DELETE CASCADE;
 
 -- ---- Indexes
 
@@ -672,12 +796,14 @@ CREATE INDEX runs_by_workflow ON runs (org, workflow, run_id);
 CREATE INDEX runs_unfinished ON runs (run_id) WHERE (status = 'running'::run_status);
 CREATE INDEX run_tags_by_value ON run_tags (org, key, value, run_id);
 CREATE INDEX steps_by_lease_expiry ON steps (lease_expires_at) WHERE (status = 'running'::step_status);
+CREATE INDEX steps_parked_on ON steps (org, parked_on, run_id) WHERE (parked_on IS NOT NULL);
 CREATE INDEX steps_to_compensate ON steps (run_id, ended_rank) WHERE compensable;
 CREATE INDEX steps_unfinished ON steps (run_id, step) WHERE (status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status]));
 CREATE INDEX effects_open ON effects (begun_at) WHERE (status = ANY (ARRAY['in_flight'::effect_status, 'outcome_unknown'::effect_status, 'needs_review'::effect_status]));
 CREATE INDEX start_keys_by_expiry ON start_keys (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX start_keys_by_run ON start_keys (run_id);
-CREATE INDEX outbox_blocked ON outbox (lane, owner) WHERE (state = 'blocked'::outbox_state);
+CREATE INDEX outbox_blocked ON outbox (org, connection, priority DESC, outbox_id) WHERE (state = 'blocked'::outbox_state);
+CREATE INDEX outbox_by_connection ON outbox (org, connection) WHERE ((connection IS NOT NULL) AND (state <> 'blocked'::outbox_state));
 CREATE INDEX outbox_in_turn ON outbox (lane, owner, org, priority DESC, job, outbox_id) WHERE (state = 'ready'::outbox_state);
 CREATE INDEX outbox_sent ON outbox (lane, owner, outbox_id) WHERE (state = 'sent'::outbox_state);
 CREATE INDEX timers_by_run ON timers (run_id);
@@ -706,6 +832,7 @@ CREATE INDEX workflow_lanes_by_lane ON workflow_lanes (lane);
 CREATE INDEX erasures_by_org ON erasures (org, erasure_id);
 CREATE INDEX erasures_by_subject ON erasures (org, subject_hash);
 CREATE INDEX erasure_runs_pending ON erasure_runs (erasure_id) WHERE (ended_at IS NULL);
+CREATE INDEX connection_slots_held ON connection_slots (run_id, step) WHERE (lease_id IS NOT NULL);
 
 -- ---- Views
 
@@ -744,7 +871,15 @@ UNION ALL
    FROM steps s
   WHERE s.parked_on = 'timer'::text AND (EXISTS ( SELECT
            FROM timers t
-          WHERE t.run_id = s.run_id AND t.step = s.step AND (t.kind = ANY (ARRAY['retry'::text, 'wait'::text])) AND t.next_try = 'infinity'::timestamp with time zone));
+          WHERE t.run_id = s.run_id AND t.step = s.step AND (t.kind = ANY (ARRAY['retry'::text, 'wait'::text])) AND t.next_try = 'infinity'::timestamp with time zone))
+UNION ALL
+ SELECT s.run_id,
+    s.step
+   FROM steps s
+     JOIN causes c ON c.org = s.org AND c.cause = s.parked_on
+  WHERE c.generation = s.parked_generation OR (EXISTS ( SELECT
+           FROM timers t
+          WHERE (t.run_id = ANY (ARRAY[s.run_id, c.cause_id])) AND t.kind = 'cause_gone'::text AND t.next_try < 'infinity'::timestamp with time zone));
 
 CREATE VIEW places_in_turn AS
  SELECT w.run_id
@@ -767,7 +902,10 @@ CREATE VIEW no_way_forward AS
    FROM steps s
      JOIN runs r USING (run_id)
      LEFT JOIN outbox o ON o.run_id = s.run_id AND o.step = s.step
-  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND (o.state IS NULL OR o.state = 'blocked'::outbox_state)
+  WHERE s.status = 'queued'::step_status AND r.status = 'running'::run_status AND (o.state IS NULL OR o.state = 'blocked'::outbox_state) AND (o.state IS NULL OR o.connection IS NULL OR COALESCE(o.blocked_at < (clock_timestamp() - '00:00:30'::interval), true) AND ((o.org, o.connection) IN ( SELECT c.org,
+            c.connection
+           FROM connection_room('00:00:30'::interval) c(org, connection, room)
+          WHERE c.room > 0)))
 UNION ALL
  SELECT s.org,
     s.run_id,
@@ -930,6 +1068,15 @@ GRANT INSERT, SELECT, UPDATE ON erasure_runs TO perdure_coordinator;
 GRANT SELECT ON erasure_runs TO perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON erasure_counts TO perdure_coordinator;
 GRANT SELECT ON erasure_counts TO perdure_ingest;
+GRANT DELETE, INSERT, SELECT, UPDATE ON connections TO perdure_coordinator;
+GRANT SELECT ON connections TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT DELETE, INSERT, SELECT, UPDATE ON connection_secrets TO perdure_coordinator;
+GRANT INSERT, SELECT, UPDATE ON connection_slots TO perdure_coordinator;
+GRANT SELECT ON connection_slots TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON causes TO perdure_coordinator;
+GRANT SELECT ON causes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON step_connections TO perdure_coordinator;
+GRANT SELECT ON step_connections TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
@@ -938,6 +1085,12 @@ GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
 GRANT UPDATE (touched_at) ON correlation_keys TO perdure_sweeper;
 GRANT UPDATE (expires_at) ON signals TO perdure_sweeper;
 
+REVOKE EXECUTE ON FUNCTION connection_room(interval) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_ingest;
+GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_relay;
+GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_sweeper;
+GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_timer;
 REVOKE EXECUTE ON FUNCTION ensure_month(date) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION ensure_month(date) TO perdure_sweeper;
 REVOKE EXECUTE ON FUNCTION erase_lines(uuid,integer,integer,bytea) FROM PUBLIC;

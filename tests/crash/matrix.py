@@ -28,6 +28,8 @@ LIBRARY_OWNERS = {
     "store.commit_starts": ("coordinator",),
     "store.commit_forgoing": ("coordinator",),
     "store.commit_signals": ("coordinator",),
+    "store.commit_causes": ("coordinator",),
+    "store.commit_connections": ("coordinator",),
     "store.commit_drop_signals": ("sweeper",),
     "store.commit_drop_free_keys": ("sweeper",),
     "store.commit_publish": ("coordinator",),

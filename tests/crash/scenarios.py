@@ -16,6 +16,7 @@ from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_testkit.verdict import assert_nothing_left, ended
 from perdure_testkit.waiting import eventually
 
+from tests.crash.connecting import by_blocking, by_connecting, by_repairing
 from tests.crash.matrix import Entry
 from tests.crash.stage import RUN_SECONDS, Stage
 
@@ -444,15 +445,19 @@ SCENARIOS: dict[str, Scenario] = {
     "ingest.cancel_run": by_cancelling,
     "ingest.change_suppression": by_suppressing,
     "ingest.check_suppression": by_looking_up,
+    "ingest.command_connection": by_repairing,
     "ingest.command_run": by_terminating,
     "ingest.change_lanes": by_changing_a_lane,
     "ingest.erase_subject": by_erasing,
     "ingest.migrate_runs": by_migrating,
+    "ingest.put_connection": by_connecting,
     "ingest.publish_workflow": by_publishing,
     "ingest.replay_dead_letters": by_replaying,
     "ingest.signal": by_signalling,
     "ingest.start_run": by_a_run,
     "store.acquire_leadership": while_a_run_goes_on,
+    "store.commit_causes": by_connecting,
+    "store.commit_connections": by_connecting,
     "store.commit_drop_free_keys": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
@@ -485,6 +490,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sweeper.begin_runs": by_a_lost_hand_over,
     "sweeper.expire_leases": while_a_run_goes_on,
     "sweeper.expire_runs": by_growing_too_old,
+    "sweeper.sweep_connections": by_blocking,
     "timer.fire_timers": by_a_run,
     "worker.acquire_lease": by_a_run,
     "worker.list_lanes": by_starting,

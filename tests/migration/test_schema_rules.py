@@ -24,6 +24,7 @@ PARTITIONED = {
     "children",
     "dead_letters",
     "run_subjects",
+    "step_connections",
 }
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")
 PUBLISH = """

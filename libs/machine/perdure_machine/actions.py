@@ -70,9 +70,10 @@ class ExpectedExpiry:
 
 @dataclass(frozen=True, slots=True)
 class Enqueue:
-    """A message about the step is to be sent (R3)."""
+    """A message about the step is to be sent (R3); it needs a place at `connection`, if any."""
 
     step: int
+    connection: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +81,22 @@ class Dequeue:
     """No message about the step is needed any more (R4)."""
 
     step: int
+
+
+@dataclass(frozen=True, slots=True)
+class PutConnection:
+    """The step uses this connection, which an expression gave."""
+
+    step: int
+    connection: str
+
+
+@dataclass(frozen=True, slots=True)
+class FreeSlot:
+    """The acquisition needs its place at the step's connection no more."""
+
+    step: int
+    lease_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +361,8 @@ Action = (
     | PutStep
     | Enqueue
     | Dequeue
+    | PutConnection
+    | FreeSlot
     | SetTimer
     | DropTimer
     | HoldTimer

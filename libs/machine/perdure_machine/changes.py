@@ -22,6 +22,7 @@ from perdure_machine.actions import (
     Enqueue,
     EraseRows,
     ForgetScope,
+    FreeSlot,
     HoldTimer,
     KeepSecret,
     LetTimersGo,
@@ -31,6 +32,7 @@ from perdure_machine.actions import (
     OpenWait,
     PutBlock,
     PutChild,
+    PutConnection,
     PutDeadLetter,
     PutEffect,
     PutRun,
@@ -115,6 +117,9 @@ class Changes:
     subjects: tuple[PutSubject, ...] = ()
     erased: tuple[EraseRows, ...] = ()
     erasures_ended: tuple[EndErasure, ...] = ()
+    connected: tuple[PutConnection, ...] = ()  # of what is enqueued: the connection it needs
+    connections: tuple[PutConnection, ...] = ()  # what expressions gave
+    freed: tuple[FreeSlot, ...] = ()
 
     @property
     def drops_dead_letter(self) -> bool:
@@ -136,6 +141,9 @@ class _Folder:
         self.run: PutRun | None = None
         self.steps: dict[int, PutStep] = {}
         self.queued: dict[int, bool] = {}
+        self.connected: dict[int, PutConnection] = {}
+        self.connections: list[PutConnection] = []
+        self.freed: list[FreeSlot] = []
         self.set_timers: list[SetTimer] = []
         self.drop_timers: list[int] = []
         self.hold_timers: dict[int, int | None] = {}
@@ -165,8 +173,14 @@ class _Folder:
                 self._put_run(action)
             case PutStep():
                 self._put_step(action)
-            case Enqueue(step):
+            case Enqueue(step, connection):
                 self.queued[step] = True
+                if connection is not None:
+                    self.connected[step] = PutConnection(step, connection)
+            case PutConnection():
+                self.connections.append(action)
+            case FreeSlot():
+                self.freed.append(action)
             case Dequeue(step):
                 self.queued[step] = False
             case SetTimer():
@@ -281,6 +295,9 @@ class _Folder:
             subjects=tuple(self.subjects.values()),
             erased=tuple(self.erased),
             erasures_ended=tuple(self.erasures_ended),
+            connected=tuple(one for n, one in self.connected.items() if self.queued[n]),
+            connections=tuple(self.connections),
+            freed=tuple(self.freed),
         )
 
 

@@ -48,11 +48,15 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Acquire:
-    """A worker wants the step under a lease id of its own making."""
+    """A worker wants the step under a lease id of its own making.
+
+    `capacity`: the message said that the step needs a place at a connection.
+    """
 
     step: int
     lease_id: UUID
     worker: str
+    capacity: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,10 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """The holder tells how its try ended. `jitter` in [0, 1) spreads a retry."""
+    """The holder tells how its try ended. `jitter` in [0, 1) spreads a retry.
+
+    `connection_generation` is that of the credentials it had, 0 for none.
+    """
 
     step: int
     fence: int
@@ -99,6 +106,7 @@ class Report:
     effect: EffectOutcome | None = None
     offer: Offer | None = None
     jitter: float = 0.0
+    connection_generation: int = 0
 
 
 @dataclass(frozen=True, slots=True)

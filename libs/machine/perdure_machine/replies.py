@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
+from perdure_machine.capacity import Tried
 from perdure_machine.mailbox import SignalState
 from perdure_machine.states import RunStatus
 from perdure_machine.view import EffectState, Parent, RunState, StepState
@@ -19,7 +20,10 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Granted:
-    """The step is the asker's for `lease_for` seconds; `timeout` seconds limit the try."""
+    """The step is the asker's for `lease_for` seconds; `timeout` seconds limit the try.
+
+    `connection` is the one that it uses.
+    """
 
     run: RunState
     step: StepState
@@ -27,6 +31,7 @@ class Granted:
     timeout: float | None
     handler: str
     effect: EffectState | None
+    connection: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +40,19 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Blocked:
+    """The step's connection has no place for it now; it stays queued and comes back by itself."""
+
+
+@dataclass(frozen=True, slots=True)
 class Applied:
-    """The event counts, now or by an earlier delivery; `next` was chained to a report."""
+    """The event counts, now or by an earlier delivery; `next` was chained to a report.
+
+    `tried` is what a try that ended now tells of its connection.
+    """
 
     next: Granted | None = None
+    tried: Tried | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +133,7 @@ Reply = (
     Started
     | Granted
     | Gone
+    | Blocked
     | Applied
     | Stale
     | Early

@@ -59,6 +59,7 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
             "its run is closed or stops: an internal event; a running one at its report or expiry"
         ),
         Move.PARK: "its run is paused: an internal event; a running one when it reports",
+        Move.REFUSE: "its connection refused what it had, and a person must reconnect that",
         Move.QUEUE_AGAIN: "its run was resumed, and it was queued: an internal event",
         Move.BACK_OFF_AGAIN: "its run was resumed, and it was backing off: an internal event",
         Move.WAIT_AGAIN: "its run was resumed, and it was waiting: an internal event",

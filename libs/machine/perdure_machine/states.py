@@ -137,6 +137,7 @@ class TimerKind(StrEnum):
     COMPENSATE = "compensate"  # look for the next step to compensate
     REOPEN = "reopen"  # mark what a retry decides again, some at a time
     ERASE = "erase"  # erase the next rows of the run, or begin to in the next runs of an erasure
+    CAUSE_GONE = "cause_gone"  # bring back the steps that were parked on a cause, some at a time
     MIGRATE = "migrate"  # move the run to another version, or the next runs of a migration
 
 
@@ -159,6 +160,7 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.COMPENSATE,
         TimerKind.REOPEN,
         TimerKind.ERASE,
+        TimerKind.CAUSE_GONE,
         TimerKind.MIGRATE,
     }
 )

@@ -29,6 +29,7 @@ class Move(StrEnum):
     END_WAIT = "end_wait"  # what it waited for has come
     CANCEL = "cancel"  # its run closed, or stops
     PARK = "park"  # it is stopped for a cause that a person can act on
+    REFUSE = "refuse"  # what it acts under was refused: it is stopped until a person repairs that
     QUEUE_AGAIN = "queue_again"  # the cause is gone: it waits for a worker, as before
     BACK_OFF_AGAIN = "back_off_again"  # the cause is gone: it backs off, as before
     WAIT_AGAIN = "wait_again"  # the cause is gone: it waits, as before
@@ -65,6 +66,7 @@ TABLE = MappingProxyType(
             frozenset({StepStatus.QUEUED, StepStatus.BACKING_OFF, StepStatus.WAITING}),
             StepStatus.PARKED,
         ),
+        Move.REFUSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.PARKED),
         Move.QUEUE_AGAIN: Transition(_PARKED, StepStatus.QUEUED),
         Move.BACK_OFF_AGAIN: Transition(_PARKED, StepStatus.BACKING_OFF),
         Move.WAIT_AGAIN: Transition(_PARKED, StepStatus.WAITING),

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from uuid import UUID
 
+from perdure_machine.capacity import Reservation, Wish
 from perdure_machine.erasure import Place as ErasurePlace
 from perdure_machine.erasure import Portion
 from perdure_machine.mailbox import Mailbox
@@ -339,7 +340,9 @@ class View:
     not asked for; `passed` the limits that the run is past by the database clock, looked up for
     events about them only. `suppressed` tells of steps whether their subject is on a list that
     forbids them. `absent_scopes` were asked for, and there are none such.
-    `erasing` tells of rows that an erasure comes to next.
+    `erasing` tells of rows that an erasure comes to next. `reservations` are by
+    step and lease id; `causes` are generations that nobody can change before the decision is
+    written; `connections` what expressions gave, by step.
     """
 
     run: RunState
@@ -364,6 +367,9 @@ class View:
     suppressed: Mapping[int, bool] = field(default_factory=dict)
     absent_scopes: frozenset[Place] = frozenset()
     erasing: Mapping[ErasurePlace, Portion] = field(default_factory=dict)
+    reservations: Mapping[tuple[int, UUID], Reservation] = field(default_factory=dict)
+    causes: Mapping[str, int] = field(default_factory=dict)
+    connections: Mapping[int, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -390,6 +396,9 @@ class Wanted:
     erasing: frozenset[ErasurePlace] = frozenset()  # the next rows to erase after these places
     consents: frozenset[int] = frozenset()  # whether the subjects of these steps are suppressed
     secret: bool = False  # what tokens of callbacks are made with
+    capacity: frozenset[Wish] = frozenset()  # places at connections
+    causes: frozenset[str] = frozenset()  # the generations of these
+    connections: frozenset[int] = frozenset()  # those of these steps
 
     def joined(self, other: Wanted) -> Wanted:
         """Return what either lacks."""

@@ -121,6 +121,7 @@ class Reason(StrEnum):
         "This installation has no key under which the subjects of work are hashed.",
     )
     RUN_CLOSED = ("RUN_CLOSED", "The run has ended and takes no more commands.")
+    CONNECTION_NOT_FOUND = ("CONNECTION_NOT_FOUND", "The org has no connection of this name.")
     DEAD_LETTER_NOT_FOUND = ("DEAD_LETTER_NOT_FOUND", "The run is no dead letter.")
     EFFECT_UNRESOLVED = (
         "EFFECT_UNRESOLVED",

@@ -29,6 +29,7 @@ from perdure_contracts.v1 import (
 )
 
 from perdure.address import find_address
+from perdure.client_connections import Connections
 from perdure.client_consent import Consent
 from perdure.client_lanes import Lanes
 from perdure.client_migrations import Migrations
@@ -102,6 +103,11 @@ class Client:
     def lanes(self) -> Lanes:
         """What operators set for all orgs: lanes, and the weights of orgs."""
         return Lanes(self._transport)
+
+    @cached_property
+    def connections(self) -> Connections:
+        """Makes and repairs accounts at outside providers that steps act under."""
+        return Connections(self._transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -39,6 +39,9 @@ OWN_NETWORKS = ("127.0.0.0/8", "::1/128")
 SUBJECT_KEY = "of a stack for development, known to all"
 """What such a stack hashes subjects with; one that holds people's data is given another."""
 
+CREDENTIAL_KEYS = "dev:b2YgYSBzdGFjayBmb3IgZGV2ZWxvcG1lbnQgb25seSE="
+"""What such a stack seals credentials with; one that holds real ones is given another."""
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
@@ -155,6 +158,8 @@ def _environment(name: str, ports: ServicePorts, backends: Backends) -> dict[str
         env["PERDURE_GRPC_PORT"] = str(ports.ingest)
     if service == "coordinator":
         env["PERDURE_GRPC_PORT"] = str(ports.coordinator)
+        keys = "PERDURE_COORDINATOR_CREDENTIAL_KEYS"
+        env[keys] = os.environ.get(keys, CREDENTIAL_KEYS)
         env["PERDURE_SUBJECT_KEY"] = os.environ.get("PERDURE_SUBJECT_KEY", SUBJECT_KEY)
     if service == "worker":
         env["PERDURE_WORKER_EGRESS_ALLOW"] = ",".join(OWN_NETWORKS)

@@ -36,7 +36,7 @@ class Shard:
 
 @dataclass(frozen=True, slots=True)
 class ReadyRow:
-    """A row that waits to be sent."""
+    """A row that waits to be sent; `capacity`: its step takes capacity."""
 
     outbox_id: int
     org: str
@@ -44,6 +44,7 @@ class ReadyRow:
     step: int
     traceparent: str | None
     job: int = 0
+    capacity: bool = False
 
 
 @dataclass(frozen=True, slots=True)

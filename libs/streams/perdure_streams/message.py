@@ -18,12 +18,16 @@ class BrokenEntry(InvalidArgument):
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """One ready step. `traceparent` is the W3C trace context of whoever made it ready."""
+    """One ready step. `traceparent` is the W3C trace context of whoever made it ready.
+
+    `capacity`: it takes capacity, such as a place at a connection.
+    """
 
     org: str
     run_id: uuid.UUID
     step: int
     traceparent: str | None = None
+    capacity: bool = False
 
 
 Fields = Mapping[bytes, bytes]
@@ -38,6 +42,8 @@ def encode(hint: Hint) -> dict[FieldT, EncodableT]:
     }
     if hint.traceparent is not None:
         fields["traceparent"] = hint.traceparent
+    if hint.capacity:
+        fields["capacity"] = "1"
     return fields
 
 
@@ -54,4 +60,4 @@ def decode(fields: Fields) -> Hint:
         raise BrokenEntry(f"no hint: {type(error).__name__} {error}") from None
     if not org or not 0 < step <= MAX_STEP:
         raise BrokenEntry(f"no hint: org {org!r}, step {step}")
-    return Hint(org, run_id, step, traceparent)
+    return Hint(org, run_id, step, traceparent, b"capacity" in fields)

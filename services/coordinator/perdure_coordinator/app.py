@@ -28,7 +28,7 @@ from perdure_runtime.lifecycle import Group, Service
 from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
-from perdure_store import erasures, run_migrations
+from perdure_store import causes, erasures, run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.run_ids import RunIds
@@ -45,10 +45,14 @@ from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.consent_servicer import Consent
 from perdure_coordinator.counting import count
+from perdure_coordinator.credentials import Credentials
+from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.scaler import Scaler
-from perdure_coordinator.servicers import Control, Coordinator
+from perdure_coordinator.sealing import parse_keys
+from perdure_coordinator.servicers import Connections, Control, Coordinator
 from perdure_coordinator.signalling import Keeping, Signals
+from perdure_coordinator.telling import Telling
 from perdure_coordinator.wakeups import WakeUps
 
 HOT = "perdure.internal.v1.CoordinatorService"
@@ -124,6 +128,10 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     put_offs = PutOffs(partial(_put_off, spare), MAX_PUT_OFFS)
     children = Children(committers, starts, spare, retention=retention)
     firing = Firing(committers, children, signals, put_offs, partial(_go_on, spare))
+    keys = parse_keys(config.credential_keys)
+    grants = Grants(committers, Credentials(spare, keys))
+    telling = Telling(spare, wake_ups.rows_ready)
+    connections = Connections(spare, keys, grants, telling, wake_ups.rows_ready)
     process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",
@@ -134,10 +142,11 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         {
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
-                Coordinator(committers, starts, signals, renewals, firing, spare),
+                Coordinator(committers, starts, signals, renewals, firing, spare, connections),
             ),
             CONTROL: partial(
-                add_ControlServiceServicer_to_server, Control(spare, catalogue, subjects)
+                add_ControlServiceServicer_to_server,
+                Control(spare, catalogue, subjects, connections),
             ),
             SCALER: partial(add_ExternalScalerServicer_to_server, Scaler(spare)),
             CONSENT: partial(add_ConsentServiceServicer_to_server, Consent(spare, subjects)),
@@ -145,7 +154,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )
     closing = Closing(spare, starting, keeping_held, renewing)
-    batchers: list[Service] = [put_offs, committers, starts, keeping, renewals]
+    batchers: list[Service] = [put_offs, telling, committers, starts, keeping, renewals]
     return Group([closing, wake_ups, lanes, *batchers, server])
 
 
@@ -178,9 +187,10 @@ async def _put_off(spare: asyncpg.Pool, failed: list[FailedDelivery]) -> list[bo
 
 async def _go_on(spare: asyncpg.Pool, org: str, owner: UUID, timer_id: int) -> bool:
     async with acquire(spare) as connection:
-        return await run_migrations.go_on(connection, org, owner, timer_id) or await erasures.go_on(
-            connection, org, owner, timer_id
-        )
+        for cursor in (causes.go_on, run_migrations.go_on, erasures.go_on):
+            if await cursor(connection, org, owner, timer_id):
+                return True
+    return False
 
 
 async def _refresh(catalogue: Catalogue, spare: asyncpg.Pool) -> Pass:

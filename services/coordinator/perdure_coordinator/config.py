@@ -53,6 +53,13 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
         "for all replicas and for good; empty refuses definitions with subjects, suppressions and "
         "erasures.",
     )
+    credential_keys: str = setting(
+        "",
+        secret=True,
+        help="Keys that seal the credentials of connections: ids and 32 random bytes in base64, as "
+        "`id:base64,id:base64`, the same for all replicas. The first one seals, all of them open; "
+        "empty: connections with credentials are refused.",
+    )
     lane_refresh: float = setting(
         5.0, min=0.1, max=3600.0, unit="seconds", help="How old a known setting of a lane may be."
     )

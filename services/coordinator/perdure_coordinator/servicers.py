@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import asyncpg
@@ -18,9 +20,11 @@ from perdure_store.apply.catalogue import Catalogue
 
 from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
+from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.begin_runs import begin_runs
 from perdure_coordinator.handlers.cancel_run import cancel_run
+from perdure_coordinator.handlers.command_connection import command_connection
 from perdure_coordinator.handlers.command_run import command_run
 from perdure_coordinator.handlers.delete_lane import delete_lane
 from perdure_coordinator.handlers.deliver_signals import deliver_signals
@@ -31,6 +35,7 @@ from perdure_coordinator.handlers.get_lane_backlog import get_lane_backlog
 from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.migrate_runs import migrate_runs
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
+from perdure_coordinator.handlers.put_connection import put_connection
 from perdure_coordinator.handlers.put_lane import change_lane
 from perdure_coordinator.handlers.put_org_weight import put_org_weight
 from perdure_coordinator.handlers.release_lease import release_lease
@@ -39,9 +44,23 @@ from perdure_coordinator.handlers.replay_dead_letters import replay_dead_letters
 from perdure_coordinator.handlers.report_result import report_result
 from perdure_coordinator.handlers.signal import signal
 from perdure_coordinator.handlers.start_run import start_run
+from perdure_coordinator.handlers.sweep_connections import sweep_connections
+from perdure_coordinator.sealing import Keys
 from perdure_coordinator.signalling import Signals
+from perdure_coordinator.telling import Telling
 
 Context = grpc.aio.ServicerContext[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """What calls about connections need; `freed` is called when they may have let steps go."""
+
+    spare: asyncpg.Pool
+    keys: Keys
+    grants: Grants
+    telling: Telling
+    freed: Callable[[], None]
 
 
 class Coordinator(CoordinatorServiceServicer):
@@ -55,8 +74,10 @@ class Coordinator(CoordinatorServiceServicer):
         renewals: Renewals,
         firing: Firing,
         spare: asyncpg.Pool,
+        connections: Connections,
     ) -> None:
         self._committers = committers
+        self._connections = connections
         self._signals = signals
         self._starts = starts
         self._renewals = renewals
@@ -95,7 +116,7 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.AcquireLeaseRequest, context: Context
     ) -> hot.AcquireLeaseResponse:
         """See `handlers/acquire_lease.py`."""
-        return await acquire_lease(self._committers, request)
+        return await acquire_lease(self._committers, self._connections.grants, request)
 
     async def RenewLease(
         self, request: hot.RenewLeaseRequest, context: Context
@@ -113,7 +134,8 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.ReportResultRequest, context: Context
     ) -> hot.ReportResultResponse:
         """See `handlers/report_result.py`."""
-        return await report_result(self._committers, request)
+        grants, telling = self._connections.grants, self._connections.telling
+        return await report_result(self._committers, grants, telling, request)
 
     async def FireTimers(
         self, request: hot.FireTimersRequest, context: Context
@@ -125,7 +147,8 @@ class Coordinator(CoordinatorServiceServicer):
         self, request: hot.ExpireLeasesRequest, context: Context
     ) -> hot.ExpireLeasesResponse:
         """See `handlers/expire_leases.py`."""
-        return await expire_leases(self._committers, self._renewals, request)
+        telling = self._connections.telling
+        return await expire_leases(self._committers, self._renewals, telling, request)
 
     async def BeginRuns(
         self, request: hot.BeginRunsRequest, context: Context
@@ -145,14 +168,29 @@ class Coordinator(CoordinatorServiceServicer):
         """See `handlers/get_lane_backlog.py`."""
         return await get_lane_backlog(self._spare, request)
 
+    async def SweepConnections(
+        self, request: hot.SweepConnectionsRequest, context: Context
+    ) -> hot.SweepConnectionsResponse:
+        """See `handlers/sweep_connections.py`."""
+        answer = await sweep_connections(self._connections.spare, request)
+        self._connections.freed()
+        return answer
+
 
 class Control(ControlServiceServicer):
     """The catalogue."""
 
-    def __init__(self, spare: asyncpg.Pool, catalogue: Catalogue, subjects: SubjectKey) -> None:
+    def __init__(
+        self,
+        spare: asyncpg.Pool,
+        catalogue: Catalogue,
+        subjects: SubjectKey,
+        connections: Connections,
+    ) -> None:
         self._spare = spare
         self._catalogue = catalogue
         self._subjects = subjects
+        self._connections = connections
 
     async def PublishWorkflow(
         self, request: control.PublishWorkflowRequest, context: Context
@@ -195,3 +233,19 @@ class Control(ControlServiceServicer):
     ) -> control.MigrateRunsResponse:
         """See `handlers/migrate_runs.py`."""
         return await migrate_runs(self._spare, self._catalogue, request)
+
+    async def PutConnection(
+        self, request: control.PutConnectionRequest, context: Context
+    ) -> control.PutConnectionResponse:
+        """See `handlers/put_connection.py`."""
+        answer = await put_connection(self._spare, self._connections.keys, request)
+        self._connections.freed()
+        return answer
+
+    async def CommandConnection(
+        self, request: control.CommandConnectionRequest, context: Context
+    ) -> control.CommandConnectionResponse:
+        """See `handlers/command_connection.py`."""
+        answer = await command_connection(self._spare, request)
+        self._connections.freed()
+        return answer

@@ -45,10 +45,15 @@ class WakeUps(Component):
     def committed(self, changes: Sequence[Changes]) -> None:
         """Note what a transaction wrote; called after its commit (R2)."""
         self._channels.add(RUNS)
-        if any(one.enqueue for one in changes):
+        if any(one.enqueue or one.freed for one in changes):
             self._channels.add(OUTBOX)
         if any(one.set_timers for one in changes):
             self._channels.add(TIMERS)
+        self._something.set()
+
+    def rows_ready(self) -> None:
+        """Note that outbox rows were let go by what is no event of a run; after its commit."""
+        self._channels.add(OUTBOX)
         self._something.set()
 
     async def on_start(self) -> None:

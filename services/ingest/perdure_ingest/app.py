@@ -7,6 +7,7 @@ import asyncio
 import asyncpg
 import grpc
 from perdure_contracts.v1 import (
+    connection_service_pb2_grpc,
     consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
     lane_service_pb2_grpc,
@@ -23,6 +24,7 @@ from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 
 from perdure_ingest.config import IngestConfig
+from perdure_ingest.connection_servicer import ConnectionServicer
 from perdure_ingest.consent_servicer import ConsentServicer
 from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
@@ -100,6 +102,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     workflows = WorkflowServicer(doors, identify)
     dead_letters = DeadLetterServicer(doors, identify)
     lanes = LaneServicer(doors, identify)
+    connections = ConnectionServicer(doors, identify)
     system = SystemServicer(doors, identify)
     consent = ConsentServicer(doors, identify)
     return {
@@ -116,6 +119,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
         ),
         "perdure.v1.ConsentService": lambda server: (
             consent_service_pb2_grpc.add_ConsentServiceServicer_to_server(consent, server)
+        ),
+        "perdure.v1.ConnectionService": lambda server: (
+            connection_service_pb2_grpc.add_ConnectionServiceServicer_to_server(connections, server)
         ),
         "perdure.v1.LaneService": lambda server: (
             lane_service_pb2_grpc.add_LaneServiceServicer_to_server(lanes, server)

@@ -37,6 +37,8 @@ PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
 REPLAY_DEAD_LETTERS = declare("ingest.replay_dead_letters")
 MIGRATE_RUNS = declare("ingest.migrate_runs")
 CHANGE_LANES = declare("ingest.change_lanes")
+PUT_CONNECTION = declare("ingest.put_connection")
+COMMAND_CONNECTION = declare("ingest.command_connection")
 
 MAX_ITEMS = 256
 """Items of one internal call, as its contract says."""
@@ -169,6 +171,25 @@ class Coordinator(Component):
         """Set an org's weight; repeating it changes nothing."""
         return await self._client.call(
             self._control.PutOrgWeight, request, timeout=CALL_TIMEOUT, fail_point=CHANGE_LANES
+        )
+
+    async def put_connection(
+        self, request: control_service_pb2.PutConnectionRequest
+    ) -> control_service_pb2.PutConnectionResponse:
+        """Store a connection's settings; the same ones are stored once."""
+        return await self._client.call(
+            self._control.PutConnection, request, timeout=CALL_TIMEOUT, fail_point=PUT_CONNECTION
+        )
+
+    async def command_connection(
+        self, request: control_service_pb2.CommandConnectionRequest
+    ) -> control_service_pb2.CommandConnectionResponse:
+        """Do to a connection what is asked; twice is once."""
+        return await self._client.call(
+            self._control.CommandConnection,
+            request,
+            timeout=CALL_TIMEOUT,
+            fail_point=COMMAND_CONNECTION,
         )
 
     async def _send_starts(

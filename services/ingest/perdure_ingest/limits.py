@@ -47,6 +47,12 @@ MAX_DRY_RUN = 100
 DEFAULT_FINDINGS = 100
 MAX_FINDINGS = 1000
 
+MAX_SLOTS = 10_000
+MAX_RATE = 100_000.0
+MAX_URL = 2000
+MAX_CREDENTIAL_BYTES = 16 * 1024
+MAX_OPEN_SECONDS = 600.0
+
 MAX_PAGE_BYTES = 2 * 1024 * 1024
 """A page ends early when it has grown to this, so that it always fits into a message (F091)."""
 

@@ -160,7 +160,7 @@ class Dispatcher:
 def _hint(row: ReadyRow, stream: StreamName, sending: ExitStack) -> Hint:
     """Return what is sent of a row; `sending` gets a span of it in its run's trace."""
     if not row.traceparent:
-        return Hint(row.org, row.run_id, row.step)
+        return Hint(row.org, row.run_id, row.step, capacity=row.capacity)
     facts: dict[str, str | int] = {
         "perdure.run.id": str(row.run_id),
         "perdure.step": row.step,
@@ -169,4 +169,5 @@ def _hint(row: ReadyRow, stream: StreamName, sending: ExitStack) -> Hint:
     sent = sending.enter_context(
         span("send", parent=row.traceparent, kind="producer", attributes={**facts})
     )
-    return Hint(row.org, row.run_id, row.step, sent.traceparent or row.traceparent)
+    traceparent = sent.traceparent or row.traceparent
+    return Hint(row.org, row.run_id, row.step, traceparent, row.capacity)

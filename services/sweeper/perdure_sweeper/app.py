@@ -14,6 +14,7 @@ from perdure_store.pool import open_pool
 
 from perdure_sweeper.audit import Audit
 from perdure_sweeper.config import SweeperConfig
+from perdure_sweeper.connections import Connections
 from perdure_sweeper.deliveries import Deliveries
 from perdure_sweeper.expiry import Expiry
 from perdure_sweeper.upkeep import Months, OldSignals, StartKeys
@@ -22,7 +23,8 @@ from perdure_sweeper.vitals import Vitals
 APPLICATION_NAME = "perdure-sweeper"
 SERVICE = "/perdure.internal.v1.CoordinatorService"
 UNTRACED = frozenset(
-    f"{SERVICE}/{method}" for method in ("ExpireLeases", "ExpireRuns", "DeliverSignals")
+    f"{SERVICE}/{method}"
+    for method in ("ExpireLeases", "ExpireRuns", "DeliverSignals", "SweepConnections")
 )
 
 
@@ -41,10 +43,13 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     leadership = election.leadership
     expiry = Expiry(pool, client, leadership, process.clock)
     deliveries = Deliveries(pool, client, leadership)
+    connections = Connections(pool, client, leadership)
     audit, upkeep = LoopSettings(config.audit_interval), LoopSettings(config.upkeep_interval)
     loops = [
         Loop("sweeper.expiry", expiry.run_once, LoopSettings(config.interval)),
         Loop("sweeper.signals", deliveries.run_once, LoopSettings(config.interval)),
+        Loop("sweeper.blocked", connections.unblock, LoopSettings(config.blocked_interval)),
+        Loop("sweeper.connections", connections.mend, LoopSettings(config.interval)),
         Loop("sweeper.audit", Audit(pool, leadership).run_once, audit),
         Loop("sweeper.vitals", Vitals(pool, leadership).run_once, audit),
         Loop("sweeper.months", Months(pool, leadership).run_once, upkeep),

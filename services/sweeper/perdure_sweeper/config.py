@@ -28,6 +28,13 @@ class SweeperConfig(ServiceConfig, DatabaseConfig):
         unit="seconds",
         help="Time between looks for leases and runs that are over, and undelivered signals.",
     )
+    blocked_interval: float = setting(
+        0.25,
+        min=0.05,
+        max=60.0,
+        unit="seconds",
+        help="Time between looks for blocked steps whose connections have room again.",
+    )
     audit_interval: float = setting(
         10.0,
         min=0.05,

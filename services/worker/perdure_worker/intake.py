@@ -99,6 +99,7 @@ class Intake(Component):
             run_id=str(entry.hint.run_id),
             step=entry.hint.step,
             lease_id=new_lease_id(),
+            capacity=entry.hint.capacity,
         )
         gives_up_at = self._clock.monotonic() + GIVE_UP_SECONDS
         tries = 0

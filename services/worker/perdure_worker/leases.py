@@ -49,6 +49,7 @@ class Held:
         self.lease = hand_out.lease
         self.cancelled = cancelled
         self.traceparent = hand_out.grant.traceparent
+        self.connection_generation = hand_out.grant.connection.generation
         self.expires_at = hand_out.expires_at
         self.renew_at = _renewal(now, hand_out.expires_at)
         self.stopped: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()

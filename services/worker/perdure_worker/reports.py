@@ -100,6 +100,7 @@ class Reports(Component):
 def _item(held: Held, outcome: Outcome, next_lease_id: str) -> pb.ReportResultItem:
     item = to_report(held.lease, outcome, next_lease_id)
     item.traceparent = held.traceparent
+    item.connection_generation = held.connection_generation
     return item
 
 

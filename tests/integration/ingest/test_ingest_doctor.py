@@ -17,6 +17,7 @@ ALL = [
     "overdue_timers",
     "parked_on_timers",
     "waits_without_deadline",
+    "connections_in_trouble",
     "months_ahead",
     "database_schema",
 ]

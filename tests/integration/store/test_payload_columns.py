@@ -56,6 +56,11 @@ FREE = {
     "erasures": _KEPT,
     "erasure_counts": _IDS,
     "audit_log": "what operators did; subjects stand there by their hash",
+    "connections": _IDS,
+    "connection_secrets": "credentials of the org, sealed; not of the subjects of its work",
+    "connection_slots": _IDS,
+    "causes": _IDS,
+    "step_connections": "the name of a connection, which an operator made",
     "runs": _IDS,
     "run_tags": _IDS,
     "run_subjects": _IDS,
@@ -107,6 +112,7 @@ async def test_every_payload_column_is_erased_or_named_with_a_reason(port: Postg
         ("suppressions", "subject_hash"),
         ("erasures", "subject_hash"),
         ("audit_log", "details"),
+        ("connection_secrets", "sealed"),
     }
 
 

@@ -156,6 +156,15 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def PublishWorkflow(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
+    async def PutConnection(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def CommandConnection(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def SweepConnections(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
     async def MigrateRuns(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 

@@ -16,6 +16,7 @@ from perdure_machine.definition import (
     Wait,
     parse,
 )
+from perdure_machine.expressions import Template
 from perdure_runtime.errors import Reason
 
 LANES = frozenset({"io", "slow"})
@@ -224,7 +225,6 @@ def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> 
     "construct",
     [
         "effect_key",
-        "connection",
         "cost",
     ],
 )
@@ -236,7 +236,6 @@ def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "name"),
     [
-        ("http: {url: u, connection: c}", "http.connection", "connection"),
         ("http: {url: u, effect: reconcile}", "http.effect", "reconcile"),
         ("http: {url: u, effect: {kind: reconcile}}", "http.effect", "reconcile"),
         ("wait: {duration: 1s, until: x}", "wait.until", "until"),
@@ -249,7 +248,9 @@ def test_later_constructs_inside_a_kind_are_refused_by_name(
     assert found == {f"nodes.a.{path}": [f"not in this version yet: {name}"]}
 
 
-@pytest.mark.parametrize("key", ["lane: io", "retry: {max: 1}", "timeout: 1s", "priority: 1"])
+@pytest.mark.parametrize(
+    "key", ["lane: io", "retry: {max: 1}", "timeout: 1s", "priority: 1", "connection: crm"]
+)
 @pytest.mark.parametrize("kind", ["wait: 1s", "transform: 1"])
 def test_what_has_no_meaning_on_a_kind_is_refused(kind: str, key: str) -> None:
     name = key.split(":")[0]
@@ -392,3 +393,12 @@ def test_an_exclusive_key_is_a_template_over_the_input(exclusive: str, path: str
 )
 def test_a_subject_stands_on_work_and_a_purpose_says_for_whom(text: str, path: str) -> None:
     assert list(problems(text)) == [path]
+
+
+def test_a_connection_is_a_name_or_an_expression() -> None:
+    named = read("name: w\nnodes: {a: {task: {handler: h}, connection: crm}}").nodes["a"]
+    given = read("name: w\nnodes: {a: {task: {handler: h}, connection: '${input.c}'}}").nodes["a"]
+    assert named.connection == "crm"
+    assert isinstance(given.connection, Template)
+    found = problems("name: w\nnodes: {a: {task: {handler: h}, connection: 'My CRM'}}")
+    assert found == {"nodes.a.connection": ["not the name of a connection"]}

@@ -18,7 +18,7 @@ from perdure_machine.states import RunStatus
 from perdure_testkit.engines.driver import Driver
 from perdure_testkit.engines.memory import MemoryPort
 from perdure_testkit.engines.playing import Answer, Player
-from perdure_testkit.engines.port import StartOf
+from perdure_testkit.engines.port import Bears, StartOf
 
 PAGE = Path(__file__).parents[3] / "docs" / "reference" / "definition.md"
 SCHEMA: dict[str, Any] = json.loads(schema_text())
@@ -133,6 +133,7 @@ GIVEN: dict[str, Any] = {
     "run": "01890a5d-ac96-774b-bcce-b302099a8057",
     "account": "acme",
     "cents": 1990,
+    "mailbox": "mailbox-of-ann",
     "l": [1, 2],
     "orders": [{"id": 1}, {"id": 2}],
     "rows": [1, 2, 3],
@@ -171,6 +172,8 @@ async def test_every_example_runs_to_its_end(name: str, example: dict[str, Any])
         await driver.engine.publish(
             driver.org, json.dumps({"name": called, "nodes": nodes}).encode()
         )
+    for connection in ("crm", "mailbox-of-ann"):
+        await driver.engine.put_connection(driver.org, connection, Bears())
     start = StartOf(example["name"], json.dumps(GIVEN).encode())
     run_id = (await driver.engine.start(driver.org, start)).run_id
     for signal in SENT if "signal" in example["nodes"].get("this", {}) else ():

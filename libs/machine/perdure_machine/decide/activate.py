@@ -11,6 +11,7 @@ from perdure_machine.decide.blocks import begin_block
 from perdure_machine.decide.calling import grpc_input, rendered
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.choosing import chosen
+from perdure_machine.decide.connecting import chosen_connection, has_place, keep_connection
 from perdure_machine.decide.consent import about_step, node_subject
 from perdure_machine.decide.deadlines import set_deadline
 from perdure_machine.decide.draft import Draft
@@ -161,7 +162,10 @@ def _emit(draft: Draft, node: Node, place: Place, kind: Emit, scope: Scope) -> S
 def dispatch(
     draft: Draft, node: Node, place: Place, work: Work, compensates: int | None = None
 ) -> StepState:
-    """Begin work: its step is queued, or chained to the report that led to it."""
+    """Begin work: its step is queued, or chained to the report that led to it.
+
+    Raises `ViewTooNarrow` where its connection was not asked for a place.
+    """
     run = draft.run
     owner = run.org if isinstance(node.kind, Task) else SHARED_OWNER
     made = new_step(draft, node, place, StepStatus.QUEUED)
@@ -175,6 +179,7 @@ def dispatch(
         traceparent=run.traceparent,
         compensates=compensates,
     )
+    keep_connection(draft, step, work.connection)
     # A step that was tried before, alone or with what it stands in, may have a call on record,
     # which only its acquisition looks up.
     # So does whom it is about.
@@ -182,7 +187,7 @@ def dispatch(
     is_looked_up = may_have_called or work.subject is not None
     about_step(draft, step, work.subject)
     offer = None if is_looked_up else draft.take_offer(Queue(node.lane, owner))
-    if offer is not None:
+    if offer is not None and has_place(draft, step, offer.lease_id, work.connection):
         draft.chained = hand_out(draft, step, offer.lease_id, offer.worker)
         return draft.chained.step
     draft.put_step(PutStep(step))
@@ -197,16 +202,18 @@ def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step is to do, JSON, and whom that is about."""
+    """What a step is to do, JSON, whom that is about, and the connection that it needs."""
 
     input: bytes
     subject: str | None = None
+    connection: str | None = None
 
 
 def work_of(draft: Draft, node: Node, scope: Scope) -> Work:
     """Return the work of a node, a task's or a call. Raises `ExpressionFailed`."""
     assert isinstance(node.kind, Task | Http | Grpc)
-    return Work(_work_input(draft, node.kind, scope), node_subject(node, scope))
+    payload = _work_input(draft, node.kind, scope)
+    return Work(payload, node_subject(node, scope), chosen_connection(node, scope))
 
 
 def _work_input(draft: Draft, kind: Task | Call, scope: Scope) -> bytes:
@@ -246,7 +253,8 @@ def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
 
 def expressions_of(node: Node) -> list[Expression | Template | None]:
     """Return the expressions that are evaluated when the node begins."""
-    return [node.when, node.deadline, node.subject, *_of_kind(node.kind)]
+    connection = node.connection if isinstance(node.connection, Template) else None
+    return [node.when, node.deadline, node.subject, connection, *_of_kind(node.kind)]
 
 
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:

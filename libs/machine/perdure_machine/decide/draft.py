@@ -11,6 +11,7 @@ from perdure_machine.actions import (
     DropDeadLetter,
     DropStepTimers,
     DropTimer,
+    FreeSlot,
     Instant,
     LetTimersGo,
     PutBlock,
@@ -78,6 +79,7 @@ class Draft(Sight):
         self.timers = dict(view.timers)
         self.children = dict(view.children)
         self.mail = view.mail
+        self.connections = dict(view.connections)
         self.actions: list[Action] = []
         self.chained: Granted | None = None
         self.candidates: deque[At] = deque()
@@ -238,6 +240,9 @@ class Draft(Sight):
                 step.step, step.fence, step.lease_id, step.worker, outcome, error, next_step
             )
         )
+        node = self.definition.nodes.get(step.node)
+        if node is not None and node.connection is not None:
+            self.actions.append(FreeSlot(step.step, step.lease_id))
 
     def record(
         self, kind: str, step: StepState | None = None, **details: str | int | float
@@ -341,4 +346,5 @@ class Draft(Sight):
             rows={},
             absent_scopes=frozenset(),
             mail=self.mail,
+            connections=self.connections,
         )

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 
 from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
+from perdure_machine.decide.connecting import connection_of, park_refused
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import may_repeat, needs_review
 from perdure_machine.decide.stopping import end_cancelled
@@ -35,8 +36,12 @@ def fail_try(
     *,
     retry_after: float | None = None,
     expired: ExpectedExpiry | None = None,
+    used: int = 0,
 ) -> None:
-    """Count a failed try of a running step; try again by its rules, or fail its node."""
+    """Count a failed try of a running step; try again by its rules, or fail its node.
+
+    One whose connection was refused is parked instead; `used` is the generation that it had.
+    """
     failed = replace(step, failures=step.failures + 1, error=error)
     if not draft.works(step) or step.stopping:
         end_cancelled(draft, failed, expired=expired)
@@ -44,6 +49,10 @@ def fail_try(
     if needs_review(draft, step):
         error = _outcome_unknown(error)
     rule = matching_rule(draft.node(step).retry or (draft.lane(step).retry,), error)
+    connection = connection_of(draft, step) if error.category == ErrorClass.AUTHORISATION else None
+    if rule is None and connection and may_repeat(draft, step):
+        park_refused(draft, step, error, connection, used)
+        return
     if rule is None or failed.failures > rule.max or not may_repeat(draft, step):
         end_failed(draft, failed, error, expired=expired)
         return

@@ -5,7 +5,9 @@ from __future__ import annotations
 from uuid import UUID
 
 from perdure_machine.actions import Dequeue, Enqueue, ExpectedExpiry, PutStep
+from perdure_machine.capacity import Verdict
 from perdure_machine.decide.choosing import handler_of
+from perdure_machine.decide.connecting import connection_of, park_unusable, reserved, tried
 from perdure_machine.decide.consent import refuse_suppressed
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import (
@@ -25,15 +27,15 @@ from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
-from perdure_machine.replies import Applied, Gone, Granted, Reply, Stale
+from perdure_machine.replies import Applied, Blocked, Gone, Granted, Reply, Stale
 from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import EffectState, NodeError, StepState
 
 
 def enqueue(draft: Draft, step: StepState) -> None:
-    """Have a message about a queued step sent (R3)."""
-    draft.actions.append(Enqueue(step.step))
+    """Have a message about a queued step sent (R3). Raises `ViewTooNarrow`."""
+    draft.actions.append(Enqueue(step.step, connection_of(draft, step)))
     draft.record("step_queued", step)
 
 
@@ -51,6 +53,9 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
         return Gone()
     if event.lease_id in _lost_leases(draft, step):
         return Gone()
+    connection = connection_of(draft, step)
+    if connection is not None and not _has_room(draft, step, event.lease_id, connection):
+        return Blocked() if draft.steps[step.step] is step else Gone()
     draft.actions.append(Dequeue(step.step))
     if stand(draft, step):
         return Gone()
@@ -64,6 +69,18 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
     if refuse_suppressed(draft, step):
         return Gone()
     return hand_out(draft, step, event.lease_id, event.worker)
+
+
+def _has_room(draft: Draft, step: StepState, lease_id: UUID, connection: str) -> bool:
+    """Tell whether the step's connection has a place for it; park it where a person must act."""
+    found = reserved(draft, step, lease_id, connection)
+    if found.connection != connection:  # a migration changed it since it was queued
+        enqueue(draft, draft.put_step(PutStep(step)))
+        return False
+    if found.verdict is Verdict.UNUSABLE:
+        park_unusable(draft, step, found)
+        return False
+    return found.verdict is Verdict.HELD
 
 
 def hand_out(draft: Draft, step: StepState, lease_id: UUID, worker: str) -> Granted:
@@ -123,9 +140,9 @@ def expire(draft: Draft, event: ExpireLease) -> Reply:
     expired = ExpectedExpiry(event.timed_out)
     if event.timed_out:
         _time_out(draft, step, event.jitter, expired)
-    else:
-        _lose(draft, step, event.jitter, expired)
-    return Applied()
+        return Applied(tried=tried(draft, step, ErrorClass.RETRYABLE))
+    _lose(draft, step, event.jitter, expired)
+    return Applied(tried=tried(draft, step, ErrorClass.POISON))
 
 
 def _time_out(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry) -> None:
@@ -181,4 +198,5 @@ def _lost_leases(draft: Draft, step: StepState) -> set[UUID]:
 
 def _grant(draft: Draft, step: StepState, lease_for: float, effect: EffectState | None) -> Granted:
     node = draft.node(step)
-    return Granted(draft.run, step, lease_for, node.timeout, handler_of(draft, step), effect)
+    handler, connection = handler_of(draft, step), connection_of(draft, step)
+    return Granted(draft.run, step, lease_for, node.timeout, handler, effect, connection)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure_machine.actions import Dequeue, Enqueue, HoldTimer, LetTimersGo, PutStep, SetTimer
+from perdure_machine.decide.connecting import connection_of
 from perdure_machine.decide.draft import Draft
 from perdure_machine.definition.model import BLOCKS, ChildRun, Signal
 from perdure_machine.events import ParkOnTimer, PauseRun, ResumeRun
@@ -126,6 +127,29 @@ def park_on_timer(draft: Draft, event: ParkOnTimer) -> Reply:
     return Applied()
 
 
+def bring_back(draft: Draft, timer: TimerState) -> None:
+    """Bring back the next steps that were parked on a cause before somebody repaired it (p8)."""
+    if not draft.open:
+        return
+    after, _, cause = (timer.details or b"").decode().partition(" ")
+    found = steps_in(draft, _PARKED, after=int(after))
+    for number in found[:MAX_MOVED_AT_ONCE]:
+        step = draft.steps[number]
+        if _is_parked_on(step, cause, before=timer.generation):
+            unpark(draft, step)
+    if len(found) > MAX_MOVED_AT_ONCE:
+        details = f"{found[MAX_MOVED_AT_ONCE - 1]} {cause}".encode()
+        rest = SetTimer(TimerKind.CAUSE_GONE, None, 0.0, timer.generation, details=details)
+        draft.actions.append(rest)
+
+
+def _is_parked_on(step: StepState, cause: str, *, before: int | None = None) -> bool:
+    parked = step.parked
+    if parked is None or parked.cause != cause:
+        return False
+    return before is None or parked.generation < before
+
+
 def park(draft: Draft, step: StepState, cause: str, generation: int, *, why: str = _PAUSED) -> None:
     """Stop a step that is not running; its timers stay and do nothing while it is parked."""
     if step.status is StepStatus.QUEUED:
@@ -140,7 +164,7 @@ def unpark(draft: Draft, step: StepState) -> None:
     was = step.parked.was
     back = draft.put_step(PutStep(replace(moved(step, _BACK[was]), parked=None)))
     if was is StepStatus.QUEUED:
-        draft.actions.append(Enqueue(back.step))
+        draft.actions.append(Enqueue(back.step, connection_of(draft, back)))
     else:
         draft.actions.append(LetTimersGo(back.step))
     draft.record("step_unparked", back, was=was.replace("_", " "))

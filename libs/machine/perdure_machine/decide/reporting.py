@@ -6,6 +6,7 @@ from perdure_runtime.errors import InvalidArgument
 
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.advance import advance
+from perdure_machine.decide.connecting import tried
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import settle_effect
 from perdure_machine.decide.failing import fail_try
@@ -47,8 +48,7 @@ def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
         case Succeeded(output):
             return _succeed(draft, step, output, event)
         case Failed() as failed:
-            _fail(draft, step, failed, event.jitter)
-            return Applied()
+            return _fail(draft, step, failed, event)
 
 
 def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Reply:
@@ -57,23 +57,21 @@ def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Rep
         output = shaped(draft, draft.node(step), step.place, output)
     except InvalidArgument as refusal:
         error = NodeError(ErrorClass.PERMANENT, "OUTPUT_INVALID", refusal.message)
-        _fail(draft, step, Failed(error), event.jitter)
-        return Applied()
+        return _fail(draft, step, Failed(error), event)
     except ExpressionFailed as failure:
-        _fail(draft, step, Failed(expression_error(failure, step.node)), event.jitter)
-        return Applied()
+        return _fail(draft, step, Failed(expression_error(failure, step.node)), event)
     done = replace(moved(step, Move.COMPLETE), output=output, error=None)
     if not draft.open:
         draft.end_attempt(step, AttemptOutcome.COMPLETED)
         draft.record("step_completed", draft.put_step(PutStep(done, ended=True)))
-        return Applied()
+        return Applied(tried=tried(draft, step, None))
     draft.record("step_completed", draft.end_node(PutStep(done, ended=True)))
     draft.offer(event.offer)
     advance(draft)
     chained = _chained(draft)
     next_step = chained.step.step if chained else None
     draft.end_attempt(step, AttemptOutcome.COMPLETED, next_step=next_step)
-    return Applied(chained)
+    return Applied(chained, tried(draft, step, None))
 
 
 def _chained(draft: Draft) -> Granted | None:
@@ -84,10 +82,13 @@ def _chained(draft: Draft) -> Granted | None:
     return None
 
 
-def _fail(draft: Draft, step: StepState, failed: Failed, jitter: float) -> None:
-    error = replace(failed.error, node=step.node)
+def _fail(draft: Draft, step: StepState, failed: Failed, event: Report) -> Applied:
+    error, used = replace(failed.error, node=step.node), event.connection_generation
     draft.end_attempt(step, AttemptOutcome.FAILED, error=error)
-    fail_try(draft, step, error, jitter, retry_after=failed.retry_after)
+    fail_try(draft, step, error, event.jitter, retry_after=failed.retry_after, used=used)
+    return Applied(
+        tried=tried(draft, step, error.category, used=used, retry_after=failed.retry_after)
+    )
 
 
 def _effect_outcome(event: Report) -> EffectOutcome:

@@ -28,7 +28,7 @@ from perdure_machine.decide.fanning import make_more
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.later import left_for_later
 from perdure_machine.decide.leasing import enqueue
-from perdure_machine.decide.parking import hold, park_steps, unpark_steps
+from perdure_machine.decide.parking import PAUSE, TIMER, bring_back, hold, park_steps, unpark_steps
 from perdure_machine.decide.reopening import reopen_steps, replay
 from perdure_machine.decide.repeating import begin_pass
 from perdure_machine.decide.shaping import shaped
@@ -49,6 +49,7 @@ _NEVER_HELD = frozenset(
     {
         TimerKind.PARK,
         TimerKind.UNPARK,
+        TimerKind.CAUSE_GONE,
         TimerKind.FAN_OUT,
         TimerKind.STOP_INSIDE,
         TimerKind.END_STEPS,
@@ -92,7 +93,8 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
 def _waits_for_parked(draft: Draft, timer: TimerState) -> bool:
     """Tell whether the timer's step is still parked: a resumed run brings it back by and by."""
     step = draft.steps.get(timer.step) if timer.step is not None else None
-    return step is not None and step.status is StepStatus.PARKED and draft.running
+    parked = step.parked if step is not None else None
+    return parked is not None and parked.cause in (PAUSE, TIMER) and draft.running
 
 
 def _fire_of_run(draft: Draft, timer: TimerState) -> None:
@@ -119,6 +121,7 @@ _WHENEVER = MappingProxyType(
         TimerKind.HAND_OVER: leave,
         TimerKind.PARK: park_steps,
         TimerKind.UNPARK: unpark_steps,
+        TimerKind.CAUSE_GONE: bring_back,
         TimerKind.CHILD_ENDED: child_ended,
         TimerKind.LEAVE_CHILDREN: leave_children,
         TimerKind.CANCEL_RUN: _cancel,

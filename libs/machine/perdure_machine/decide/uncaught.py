@@ -25,6 +25,7 @@ def end_failed(
         error=verdict.error,
         taken=verdict.taken,
         output=verdict.output,
+        parked=None,
     )
     draft.end_node(PutStep(ended, ended=True, expired=expired))
     _tell(draft, ended, verdict)

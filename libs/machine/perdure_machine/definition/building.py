@@ -69,6 +69,7 @@ def build_graph(
             priority=draft.priority,
             on_failure=draft.on_failure,
             prefetch=prefetches.after(id_),
+            connection=draft.connection,
             undo=undo_of(id_) if id_ in graph.undos else None,
             undo_attempted=_undoes_attempts(graph.source.nodes[id_]),
             subject=draft.subject,
@@ -117,6 +118,7 @@ def node_in_no_graph(id_: str, container: str, draft: Draft) -> Node:
         prefetch=Prefetch(frozenset(), frozenset(), False),
         subject=draft.subject,
         purpose=draft.purpose,
+        connection=draft.connection,
     )
 
 

@@ -12,6 +12,7 @@ from perdure_machine.definition.about import check_about
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
+    CONNECTION_NAME,
     DEFAULT_LANE,
     IO_RETRY,
     LANE_RETRY,
@@ -50,12 +51,12 @@ KINDS = (
 _READ_LATER = ("result", "on_failure")
 _WHOLES = (*blocks.KINDS, "run")
 _TRIED_AGAIN = ("task", "http", "grpc", *_WHOLES)
-_ONLY_ON_LANES = ("retry", "timeout", "lane", "priority")
+_ONLY_ON_LANES = ("retry", "timeout", "lane", "priority", "connection")
 _NOT_OF: Mapping[str, tuple[str, ...]] = {
     "task": (),
     "http": (),
     "grpc": (),
-    **dict.fromkeys(_WHOLES, ("lane", "priority")),
+    **dict.fromkeys(_WHOLES, ("lane", "priority", "connection")),
 }
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,199}")
 _REPEATABLE = ("GET", "HEAD")
@@ -81,6 +82,7 @@ class Draft:
     publish: str | None
     lane: str
     priority: int
+    connection: str | Template | None
     on_failure: tuple[Handler, ...]
     reads: tuple[tuple[Path, Read], ...]
     inner_reads: tuple[tuple[Path, Read], ...]
@@ -152,6 +154,7 @@ class Drafter(NodeCompiler):
             publish=str(node["publish"]) if "publish" in node else None,
             lane=lane,
             priority=_integer(node.get("priority"), 0),
+            connection=self._connection(node),
             on_failure=flow.handlers(self, node.get("on_failure"), picks="switch" in node),
             reads=tuple(self.reads),
             inner_reads=tuple(inside.reads),
@@ -309,6 +312,17 @@ class Drafter(NodeCompiler):
             known = ", ".join(sorted(self.known_lanes))
             self.problems.add((*self.path, "lane"), f"there is no lane '{lane}'", f"known: {known}")
         return lane
+
+    def _connection(self, node: Mapping[str, Json]) -> str | Template | None:
+        named = node.get("connection")
+        if not isinstance(named, str):
+            return None
+        if "${" in named:
+            return self.template(named, "connection")
+        if not re.fullmatch(CONNECTION_NAME, named):
+            hint = "a small letter, then small letters, digits and . _ -"
+            self.problems.add((*self.path, "connection"), "not the name of a connection", hint)
+        return named
 
     def _retry(self, rules: Json, lane: str) -> tuple[RetryRule, ...]:
         default = LANE_RETRY.get(lane, IO_RETRY)

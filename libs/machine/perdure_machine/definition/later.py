@@ -17,11 +17,8 @@ KINDS = frozenset(
 )
 NODE = KINDS | {
     "effect_key",
-    "connection",
     "cost",
 }
-TASK = frozenset({"connection"})
-HTTP = frozenset({"connection"})
 WAIT = frozenset({"until", "calendar", "zone"})
 EFFECTS = frozenset({"reconcile"})
 BLOCKS = ("for_each", "repeat", "group")
@@ -48,7 +45,7 @@ def _node(node: Json, path: Path, problems: Problems) -> Json:
     if not isinstance(node, dict):
         return node
     kept = _without(node, NODE, path, problems)
-    for kind, later in (("task", TASK), ("http", HTTP), ("wait", WAIT)):
+    for kind, later in (("wait", WAIT),):
         body = kept.get(kind)
         if isinstance(body, dict):
             kept[kind] = _without(body, later, (*path, kind), problems)

@@ -16,6 +16,8 @@ from perdure_machine.states import ParentEnd
 DEFAULT_LANE = "io"
 DEFAULT_MAX_STEPS = 10_000
 MAX_PRIORITY = 100
+CONNECTION_NAME = r"[a-z][a-z0-9_.-]{0,99}"
+"""What the name of a connection looks like."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +329,8 @@ class Node:
     """A vertex. `timeout` is of one try, in seconds; `result` replaces the node's output.
 
     `deadline` gives how long the node may take with all its tries and waits, None for no end;
-    `publish` is the name under which its output is given away while the run goes on.
+    `publish` is the name under which its output is given away while the run goes on. `connection`
+    is the one that it uses, or what gives its name.
 
     Of `retry` the first rule that matches counts, and an error that none matches is not retried;
     empty where the document says nothing, and then the lane's rule counts. `needs` are all edges to
@@ -356,6 +359,7 @@ class Node:
     priority: int
     on_failure: tuple[Handler, ...]
     prefetch: Prefetch
+    connection: str | Template | None = None
     undo: str | None = None
     undo_attempted: bool = False
     subject: Template | None = None

@@ -182,7 +182,7 @@ def _later() -> Iterator[str]:
 
 
 def _on_nodes() -> frozenset[str]:
-    return (later.NODE | later.TASK | later.WAIT) - later.KINDS
+    return (later.NODE | later.WAIT) - later.KINDS
 
 
 def _fenced(value: Any) -> str:

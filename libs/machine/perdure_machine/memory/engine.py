@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 from uuid import UUID
@@ -16,7 +17,7 @@ from perdure_runtime.errors import (
     Reason,
 )
 
-from perdure_machine.actions import Action, Instant, SetTimer
+from perdure_machine.actions import Instant, SetTimer
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
 from perdure_machine.decide.callbacks import answer_to, invalid
@@ -42,17 +43,17 @@ from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.consent import Suppressions
 from perdure_machine.memory.erasing import Erasures
+from perdure_machine.memory.folding import fold
 from perdure_machine.memory.lanes import DEFAULT_LANES
 from perdure_machine.memory.lists import DueTimer
 from perdure_machine.memory.migrations import checked, chosen, send
 from perdure_machine.memory.reads import Reads
 from perdure_machine.memory.rows import GuardFailed, RunRow, TimerRow
 from perdure_machine.memory.start_keys import StartKeys
-from perdure_machine.memory.views import view_of, with_absent_scope, with_unfinished
+from perdure_machine.memory.views import view_of, with_absent_scope
 from perdure_machine.memory.workflows import Workflows
 from perdure_machine.memory.write import set_timer, write_changes
 from perdure_machine.migration import Plan, Refusal
-from perdure_machine.migration_events import in_turn, migrated_just_now
 from perdure_machine.node_error import refusal_error
 from perdure_machine.replacing import replace
 from perdure_machine.replies import (
@@ -65,7 +66,7 @@ from perdure_machine.replies import (
     Stale,
 )
 from perdure_machine.states import StepStatus, TimerKind
-from perdure_machine.view import KeyQueue, RunState, View
+from perdure_machine.view import KeyQueue, RunState, View, Wanted
 
 START = 1_767_225_600.0
 """Where the clock stands at first: 2026-01-01 in UTC, in seconds since 1970."""
@@ -102,13 +103,13 @@ class MemoryEngine(Reads):
         self._keys = StartKeys(retention)
         self.suppressions = Suppressions()
         self._run_numbers = count(1)
-        self._timer_ids = count(1)
         self.erasures = Erasures(self._runs, self._post, self._timer_ids)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self.now += seconds
         self._post.drop_expired(self.now)
+        self.connections.unblock(self.now)
 
     def publish(self, org: str, document: bytes) -> int:
         """Store a document as its name's next version, unless the latest says the same.
@@ -226,33 +227,21 @@ class MemoryEngine(Reads):
         row = self._runs.get(run_id)
         if row is None or row.state.org != org:
             return [_run_not_found(run_id) for _ in events]
-        before = view = replace(
+        view = replace(
             view_of(row, self.now, self._post.mailbox(row.state)),
             queue=self._queue(row.state),
             suppressed=self.suppressions.of_steps(row),
             erasing=self.erasures.portions(row),
         )
-        actions: list[Action] = []
-        answers: dict[int, Reply | PerdureError] = {}
-        for place in in_turn(view, events):
-            if view.run.workflow_id != row.state.workflow_id:
-                answers[place] = migrated_just_now(run_id)
-                continue
-            try:
-                decision = self._decide(row.definition, view, events[place])
-            except PerdureError as error:
-                answers[place] = error
-                continue
-            view = with_unfinished(decision.view)
-            actions += decision.actions
-            answers[place] = decision.reply
+        folded = fold(view, events, partial(self._decide, row.definition), self._widen)
         try:
-            self._write(row, collapse(before, actions))
+            self._write(row, collapse(view, folded.actions))
         except GuardFailed:
             if len(events) == 1 and isinstance(events[0], ExpireLease):
                 return [Stale()]  # the lease was renewed in between (R6)
             raise
-        return [answers[place] for place in range(len(events))]
+        row.blocked |= {step: row.connected[step] for step in folded.blocked}
+        return [folded.answers[place] for place in range(len(events))]
 
     def erase_subject(self, org: str, subject: str) -> UUID:
         """Have every run about a subject erased; return the erasure's id."""
@@ -331,6 +320,9 @@ class MemoryEngine(Reads):
         assert isinstance(reply, Signalled)
         return reply.new
 
+    def _widen(self, view: View, wanted: Wanted) -> View:
+        return self.connections.widened(view, wanted, self.now)
+
     def _new_run_id(self) -> UUID:
         """Return a UUIDv7 of the engine's time; a counter stands where others have random bits."""
         milliseconds = int(self.now * 1000) & 0xFFFFFFFFFFFF
@@ -398,11 +390,14 @@ class MemoryEngine(Reads):
 
     def _write(self, row: RunRow, changes: Changes | None) -> None:
         if changes is None:
+            self.connections.write(row, (), self.now)
             return
         self._post.check(changes)
         write_changes(row, changes, self.now, self._timer_ids)
         self.erasures.write(row, changes, self.now)
         self._post.write(changes, self.now)
+        freed = [(one.step, one.lease_id) for one in changes.freed]
+        self.connections.write(row, freed, self.now)
         run = row.state
         self._exclusive.move(run, changes.key_moves)
         if changes.run.reopened:

@@ -11,6 +11,7 @@ from perdure_machine.decide.winding import scopes_inside
 from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import WaitState
+from perdure_machine.memory.connections import Connections
 from perdure_machine.memory.exclusive import ExclusiveKeys
 from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.states import (
@@ -21,7 +22,7 @@ from perdure_machine.states import (
     StepStatus,
     TimerKind,
 )
-from perdure_machine.view import ChildState, NodeError, StepState
+from perdure_machine.view import ChildState, NodeError, Parked, StepState
 
 GRACE = 30.0
 """Seconds beyond its lane's lease for which an expired lease is still a way forward (R10)."""
@@ -110,6 +111,7 @@ def queued_steps(runs: Iterable[RunRow]) -> list[QueuedStep]:
         )
         for row in runs
         for number in sorted(row.outbox)
+        if number not in row.blocked
     ]
 
 
@@ -167,6 +169,7 @@ def stuck(
     lanes: Mapping[str, Lane],
     now: float,
     waits: Mapping[UUID, Mapping[int, WaitState]],
+    connections: Connections,
 ) -> list[Stuck]:
     """Return what has no way forward, with the meaning of the database's view (R10)."""
     found = []
@@ -176,7 +179,9 @@ def stuck(
         unfinished = row.unfinished(running=True)
         for number in unfinished:
             is_awaited = number in waits.get(row.state.run_id, {})
-            missing = _missing(row, row.steps[number], runs, lanes, now, awaits=is_awaited)
+            step = row.steps[number]
+            missing = _missing(row, step, runs, lanes, now, awaits=is_awaited)
+            missing = missing or _lacks_cause(row, step.state, connections, now)
             if missing is not None:
                 status = str(row.steps[number].state.status)
                 found.append(Stuck(row.state.run_id, number, status, missing))
@@ -218,8 +223,6 @@ def _missing(
             return None if awaits else "waiting for nothing that will come"
         case StepStatus.WAITING if not row.state.paused and not _waits(row, state, runs):
             return "waiting for nothing that will come"
-        case StepStatus.PARKED if not _stands(row, state):
-            return "parked for a cause that does not stand"
         case _:
             return None
 
@@ -262,16 +265,27 @@ def _is_unfinished(child: ChildState, runs: Mapping[UUID, RunRow]) -> bool:
     return run is not None and run.state.status is RunStatus.RUNNING
 
 
-def _stands(row: RunRow, step: StepState) -> bool:
+def _lacks_cause(row: RunRow, step: StepState, connections: Connections, now: float) -> str | None:
+    """Return what is wrong with a step that is blocked or parked although nothing hinders it."""
+    org, blocked_on = row.state.org, row.blocked.get(step.step)
+    if blocked_on is not None and connections.has_room(org, blocked_on, now - GRACE):
+        return "blocked for a cause that does not stand"
+    if step.parked is not None and not _stands(row, step, step.parked, connections):
+        return "parked for a cause that does not stand"
+    return None
+
+
+def _stands(row: RunRow, step: StepState, parked: Parked, connections: Connections) -> bool:
     """Tell whether a parked step's cause stands, or an event is on its way that brings it back."""
-    if step.parked is not None and step.parked.cause == TIMER:
+    if parked.cause == TIMER:
         return any(
             one.held and one.timer.step == step.step and one.timer.kind in AWAITED
             for one in row.timers.values()
         )
-    if step.parked is None or step.parked.cause != PAUSE:
-        return False
-    return row.state.paused or _has_timer(row, None, TimerKind.UNPARK)
+    if parked.cause == PAUSE:
+        return row.state.paused or _has_timer(row, None, TimerKind.UNPARK)
+    stands = connections.stands(row.state.org, parked.cause, parked.generation)
+    return stands or _has_timer(row, None, TimerKind.CAUSE_GONE)
 
 
 def _has_timer(row: RunRow, step: int | None, kind: TimerKind) -> bool:

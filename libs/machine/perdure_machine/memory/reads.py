@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import count
 from uuid import UUID
 
 from perdure_machine.actions import RecordHistory
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
+from perdure_machine.memory.connections import Connections
 from perdure_machine.memory.exclusive import ExclusiveKeys
 from perdure_machine.memory.lists import (
     DeadLetter,
@@ -40,6 +42,8 @@ class Reads:
         self._runs: dict[UUID, RunRow] = {}
         self._post = Post(retention)
         self._exclusive = ExclusiveKeys(self._is_open)
+        self._timer_ids = count(1)
+        self.connections = Connections(self._runs, self._timer_ids)
 
     def queued_steps(self) -> list[QueuedStep]:
         """Return what workers may acquire."""
@@ -85,7 +89,8 @@ class Reads:
 
     def no_way_forward(self) -> list[Stuck]:
         """Return what has no way forward; empty unless the engine is at fault (R10)."""
-        return stuck(self._runs, self._exclusive, self.lanes, self.now, self._post.waits)
+        waits, connections = self._post.waits, self.connections
+        return stuck(self._runs, self._exclusive, self.lanes, self.now, waits, connections)
 
     def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads. Raises KeyError."""

@@ -121,6 +121,9 @@ class RunRow:
     blocks: dict[int, BlockState] = field(default_factory=dict)
     children: dict[int, ChildState] = field(default_factory=dict)
     outbox: set[int] = field(default_factory=set)
+    connected: dict[int, str] = field(default_factory=dict)  # the connections of queued steps
+    connections: dict[int, str] = field(default_factory=dict)  # what expressions gave
+    blocked: dict[int, str] = field(default_factory=dict)  # queued steps, and on what
     dead_letter: PutDeadLetter | None = None
     history: list[HistoryRow] = field(default_factory=list)
     migrations: dict[UUID, Told] = field(default_factory=dict)

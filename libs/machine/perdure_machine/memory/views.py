@@ -33,6 +33,7 @@ def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
             timers={number: _timer(timer, now) for number, timer in row.timers.items()},
             children=dict(row.children),
             passed=row.passed(now),
+            connections=dict(row.connections),
             mail=mail,
         )
     )

@@ -42,6 +42,10 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         row.dead_letter = letter if isinstance(letter, PutDeadLetter) else None
     row.outbox.difference_update(changes.dequeue)
     row.outbox.update(step.step for step in changes.enqueue)
+    row.connected |= {one.step: one.connection for one in changes.connected}
+    row.connections |= {one.step: one.connection for one in changes.connections}
+    moved = {*changes.dequeue, *(step.step for step in changes.enqueue)}
+    row.blocked = {step: name for step, name in row.blocked.items() if step not in moved}
     _write_timers(row, changes, now, timer_ids)
     for scope in changes.forgotten:
         _forget(row, scope)

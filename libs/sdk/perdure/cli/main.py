@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perdure.cli.connection import connection
 from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
 from perdure.cli.erase import erase
@@ -33,7 +34,9 @@ def cli() -> None:
     """
 
 
-for _command in (workflow, run, dlq, suppression, erase, lane, doctor, service_command()):
+for _command in (
+    workflow, run, dlq, connection, suppression, erase, lane, doctor, service_command(),
+):  # fmt: skip
     cli.add_command(_command)
 
 

@@ -106,6 +106,7 @@ class Kind(Part):
     deadline: Duration | Expr | Unset = UNSET
     publish: str | Unset = UNSET
     lane: str | Unset = UNSET
+    connection: str | Expr | Unset = UNSET
     priority: int | Unset = UNSET
     subject: str | int | Expr | Unset = UNSET
     purpose: str | Unset = UNSET

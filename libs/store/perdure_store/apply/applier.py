@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
 from perdure_machine.actions import Action
+from perdure_machine.capacity import Wish
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, decide
 from perdure_machine.definition.model import Definition
-from perdure_machine.events import Event
+from perdure_machine.events import Acquire, Event
 from perdure_machine.migration_events import in_turn, migrated_just_now, targets
 from perdure_machine.replacing import replace
-from perdure_machine.replies import Reply
+from perdure_machine.replies import Blocked, Reply
 from perdure_machine.subjects import NO_KEY, SubjectKey
 from perdure_machine.view import KeyQueue, RunState, View, ViewTooNarrow
 from perdure_runtime import fail_points
@@ -27,6 +28,7 @@ from perdure_store.apply.batch import (
     RunEvents,
     Skipped,
 )
+from perdure_store.apply.capacity import Acquisition, Asked, CapacityNotTaken, Places
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.consent import write_subjects
 from perdure_store.apply.erasing import write_erasures
@@ -35,6 +37,8 @@ from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
 from perdure_store.apply.mail import hold_ended, write_mail
 from perdure_store.apply.write import write_changes
+from perdure_store.apply.write_capacity import block_rows
+from perdure_store.causes import CausesMissing, make_causes
 from perdure_store.pool import Connection
 from perdure_store.transaction import Transaction, transaction
 
@@ -70,11 +74,12 @@ class Applier:
         was not as the decision saw it, and what the database raises; then nothing was applied.
         """
         exclusive: set[Key] = set()
+        asked: list[Asked] = []
 
         async def attempt(first: frozenset[OrgKey]) -> list[Answers | Skipped]:
             return await self._catalogue.complete(
                 connection,
-                lambda: self._apply_once(connection, batch, exclusive, first, wait=wait),
+                lambda: self._apply_once(connection, batch, exclusive, asked, first, wait=wait),
             )
 
         while True:
@@ -82,29 +87,42 @@ class Applier:
                 return await in_key_order(attempt)
             except KeysNotLocked as missing:
                 exclusive.add(missing.key)
+            except CapacityNotTaken as missing:
+                asked.append(missing.wanted)
+            except CausesMissing as missing:
+                await make_causes(connection, missing.org, missing.causes)
 
     async def _apply_once(
         self,
         connection: Connection,
         batch: Sequence[RunEvents],
         exclusive: Collection[Key],
+        asked: Sequence[Asked],
         first: frozenset[OrgKey],
         *,
         wait: bool,
     ) -> list[Answers | Skipped]:
         async with transaction(connection, COMMIT_EVENTS) as tx:
             await lock_keys(connection, exclusive)
+            places = Places(connection)
+            await places.reserve([*asked, *await places.find(_acquisitions(batch, asked))])
             runs = await lock_runs(connection, [one.run_id for one in batch], wait=wait)
             keys = KeyLocks(connection)
             await keys.lock(first)
             definitions = self._catalogue.definitions({run.workflow_id for run in runs.values()})
             present = [one for one in batch if one.run_id in runs]
             views = await load_views(connection, runs, present, definitions)
+            views = {
+                run_id: replace(view, reservations=found) if (found := places.of(run_id)) else view
+                for run_id, view in views.items()
+            }
             leads_to = {one for view in views.values() for one in targets(view)}
             definitions = self._catalogue.definitions(leads_to)
-            folder = _Folder(self._catalogue, connection, keys, dict.fromkeys(exclusive))
+            folder = _Folder(self._catalogue, connection, keys, places, dict.fromkeys(exclusive))
             folded = await folder.fold_all(present, views, definitions)
             await self._write(tx, list(folded.values()), keys)
+            await places.write({run_id: one.view for run_id, one in folded.items()})
+            await block_rows(connection, list(_blocked(present, folded)))
         return [_answers(one, folded, wait=wait) for one in batch]
 
     async def _write(self, tx: Transaction, folded: Sequence[_Folded], keys: KeyLocks) -> None:
@@ -129,11 +147,13 @@ class _Folder:
         catalogue: Catalogue,
         connection: Connection,
         keys: KeyLocks,
+        places: Places,
         exclusive: dict[Key, UUID | None],
     ) -> None:
         self._catalogue = catalogue
         self._connection = connection
         self._keys = keys
+        self._places = places
         self._exclusive = exclusive
 
     async def fold_all(
@@ -173,6 +193,9 @@ class _Folder:
             try:
                 return decide(definition, lanes, folding.view, event, folding.definitions)
             except ViewTooNarrow as narrow:
+                if narrow.wanted.capacity:
+                    await self._reserve(folding, narrow.wanted.capacity)
+                    continue
                 more = await load_more(
                     self._connection, folding.view.run, narrow.wanted, folding.keys
                 )
@@ -182,6 +205,15 @@ class _Folder:
                     queue = await self._queue(folding.view.run)
                     folding.view = replace(folding.view, queue=queue)
         raise RuntimeError(f"a decision on {event} asked for more {MAX_WIDENINGS} times")
+
+    async def _reserve(self, folding: _Folded, wishes: Collection[Wish]) -> None:
+        run = folding.view.run
+        for wish in wishes:
+            asked = Asked.by(run.run_id, run.org, wish)
+            if not wish.chained:
+                raise CapacityNotTaken(asked)
+            await self._places.reserve([asked], wait=False)
+        folding.view = replace(folding.view, reservations=self._places.of(run.run_id))
 
     async def _queue(self, run: RunState) -> KeyQueue:
         key = (run.org, run.exclusive_key or "")
@@ -211,6 +243,27 @@ class _Folded:
 def run_not_found(run_id: UUID) -> NotFound:
     """Say that the org has no such run; of another org's run the same is said."""
     return NotFound(f"there is no run {run_id}", reason=Reason.RUN_NOT_FOUND)
+
+
+def _acquisitions(batch: Sequence[RunEvents], asked: Sequence[Asked]) -> Iterator[Acquisition]:
+    """Yield the acquisitions that take capacity, as their messages said, and are not asked for."""
+    known = {(one.run_id, one.step, one.lease_id) for one in asked}
+    for one in batch:
+        for event in (each.event for each in one.events):
+            if isinstance(event, Acquire) and event.capacity:
+                acquisition = (one.run_id, event.step, event.lease_id)
+                if acquisition not in known:
+                    yield acquisition
+
+
+def _blocked(
+    batch: Sequence[RunEvents], folded: Mapping[UUID, _Folded]
+) -> Iterator[tuple[UUID, int]]:
+    for one in batch:
+        for place, answer in folded[one.run_id].answers.items():
+            event = one.events[place].event
+            if isinstance(answer, Blocked) and isinstance(event, Acquire):
+                yield one.run_id, event.step
 
 
 def _answers(one: RunEvents, folded: Mapping[UUID, _Folded], *, wait: bool) -> Answers | Skipped:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import UUID
 
 import asyncpg
@@ -61,6 +61,7 @@ from perdure_store.apply.rows import (
     step_state,
     timer_state,
 )
+from perdure_store.causes import hold_causes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
@@ -136,6 +137,8 @@ class More:
     leaving: tuple[ChildState, ...] = ()
     reopening: tuple[int, ...] = ()
     compensable: tuple[int, ...] = ()
+    causes: Mapping[str, int] = field(default_factory=dict)
+    connections: Mapping[int, str] = field(default_factory=dict)
 
     def added_to(self, view: View) -> View:
         """Return `view` with this; a row that the batch changed already only gains payloads."""
@@ -175,11 +178,16 @@ class More:
             mail=self.mail.added_to(view.mail),
             suppressed={**view.suppressed, **self.suppressed},
             erasing={**view.erasing, **self.erasing},
+            causes={**view.causes, **self.causes},
+            connections={**self.connections, **view.connections},
         )
 
 
 async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys: KeyLocks) -> More:
-    """Load what a decision on a locked run asked for. Raises `KeysOutOfOrder`."""
+    """Load what a decision on a locked run asked for.
+
+    Raises `KeysOutOfOrder` and `CausesMissing`.
+    """
     rows: list[asyncpg.Record] = []
     effects: tuple[EffectState, ...] = ()
     payload = None
@@ -229,7 +237,17 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         leaving,
         tuple(row["step"] for row in reopening),
         tuple(row["step"] for row in compensable),
+        await hold_causes(connection, run.org, wanted.causes) if wanted.causes else {},
+        await _load_connections(connection, run, wanted) if wanted.connections else {},
     )
+
+
+async def _load_connections(
+    connection: Connection, run: RunState, wanted: Wanted
+) -> dict[int, str]:
+    steps = sorted(wanted.connections)
+    rows = await connection.fetch(sql("capacity.load_connections"), run.run_id, steps)
+    return {**dict.fromkeys(steps, ""), **{row["step"]: row["connection"] for row in rows}}
 
 
 async def _fetch_nodes(

@@ -21,6 +21,7 @@ from perdure_store.apply.rows import error_bytes
 from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.apply.standing import write_standing
 from perdure_store.apply.write_beginnings import write_beginnings
+from perdure_store.apply.write_capacity import write_capacity
 from perdure_store.apply.write_moves import write_moves
 from perdure_store.apply.write_scopes import forget_scopes, write_scopes
 from perdure_store.pool import Connection
@@ -138,6 +139,7 @@ async def write_changes(
     _check("effects", sum(not put.created for c in changes for put in c.effects), row["effects"])
     _check("timers", sum(len(c.drop_timers) for c in changes), row["timers"])
     await write_beginnings(connection, changes)
+    await write_capacity(connection, changes)
     await forget_scopes(connection, changes)
     await write_key_moves(connection, changes)
     return int(row["now_ms"])

@@ -68,7 +68,7 @@ SELECT t.org, coalesce(o.weight, 1) AS weight FROM in_turn AS t LEFT JOIN orgs A
 -- name: pick_ready
 -- Of shard $3 of queue ($1, $2), at most $5 ready rows of each of the orgs $4: by priority, then its jobs in turn,
 -- those after job $6 first, then age. `heaps` are the first $7 pairs of priority and job that an org has rows of.
-SELECT r.outbox_id, t.org, r.run_id, r.step, r.traceparent, r.job
+SELECT r.outbox_id, t.org, r.run_id, r.step, r.traceparent, r.job, r.capacity
   FROM unnest($4::text[], $5::integer[], $6::integer[]) WITH ORDINALITY AS t (org, share, after, turn)
  CROSS JOIN LATERAL (
        WITH RECURSIVE heaps AS (
@@ -112,7 +112,8 @@ SELECT r.outbox_id, t.org, r.run_id, r.step, r.traceparent, r.job
        SELECT m.*, h.priority, h.job, h.place
          FROM heaps AS h
         CROSS JOIN LATERAL (
-              SELECT o.outbox_id, o.run_id, o.step, o.traceparent, row_number() OVER (ORDER BY o.outbox_id) AS round
+              SELECT o.outbox_id, o.run_id, o.step, o.traceparent, o.connection IS NOT NULL AS capacity,
+                     row_number() OVER (ORDER BY o.outbox_id) AS round
                 FROM outbox AS o
                WHERE o.state = 'ready' AND o.lane = $1 AND o.owner = $2 AND o.org = t.org
                  AND o.priority = h.priority AND o.job = h.job

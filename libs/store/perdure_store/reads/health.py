@@ -78,6 +78,21 @@ class EndlessWaitRow:
     age: timedelta
 
 
+@dataclass(frozen=True, slots=True)
+class TroubledRow:
+    """A connection that is `disabled`, to `reconnect`, `open` or `missing`; who is parked on it."""
+
+    name: str
+    health: str
+    parked: int
+
+
+async def find_troubled(connection: Connection, org: str, limit: int) -> list[TroubledRow]:
+    """Find connections that need a person, or that fail."""
+    found = await connection.fetch(sql("connections.troubled"), org, limit)
+    return [TroubledRow(**record) for record in found]
+
+
 async def find_stuck(connection: Connection, org: str, limit: int) -> list[StuckRow]:
     """Find what has no way forward."""
     found = await connection.fetch(sql("reads.no_way_forward"), org, limit)

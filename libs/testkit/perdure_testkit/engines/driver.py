@@ -21,7 +21,7 @@ from perdure_machine.events import (
 )
 from perdure_machine.mailbox import SignalState
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import Granted, Reply
+from perdure_machine.replies import Applied, Granted, Reply
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import NodeError, StepState
 from perdure_runtime.errors import PerdureError
@@ -86,6 +86,8 @@ class Driver:
         (answer,) = await self.engine.submit(self.org, run_id, event)
         if isinstance(answer, PerdureError):
             raise answer
+        if isinstance(answer, Applied) and answer.tried is not None:
+            await self.engine.tell(self.org, answer.tried)
         return answer
 
     async def step(self, run_id: UUID, node: str) -> StepState:
@@ -128,9 +130,12 @@ class Driver:
         *,
         effect: EffectOutcome | None = None,
         retry_after: float | None = None,
+        generation: int = 0,
     ) -> Reply:
         """Report that the try failed."""
-        event = failure(granted, category, code, effect=effect, retry_after=retry_after)
+        event = failure(
+            granted, category, code, effect=effect, retry_after=retry_after, generation=generation
+        )
         return await self.submit(granted.run.run_id, event)
 
     async def fire_due(self) -> list[Reply]:
@@ -232,12 +237,20 @@ def failure(
     *,
     effect: EffectOutcome | None = None,
     retry_after: float | None = None,
+    generation: int = 0,
 ) -> Report:
     """Return the report of a try that failed."""
     step = granted.step
     assert step.lease_id is not None
     failed = Failed(NodeError(category, code, "it broke"), retry_after)
-    return Report(step.step, step.fence, step.lease_id, failed, effect=effect)
+    return Report(
+        step.step,
+        step.fence,
+        step.lease_id,
+        failed,
+        effect=effect,
+        connection_generation=generation,
+    )
 
 
 def expiry(lease: Lease) -> ExpireLease:

@@ -7,9 +7,11 @@ from dataclasses import replace
 from math import inf
 from uuid import UUID
 
+from perdure_machine.capacity import Tried
 from perdure_machine.events import Event
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import DueTimer, MemoryEngine
+from perdure_machine.memory.connections import Limits
 from perdure_machine.migration import Refusal, Told
 from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
 from perdure_machine.subjects import EVERY_PURPOSE
@@ -17,6 +19,7 @@ from perdure_machine.view import AttemptState, ChildState, EffectState, RunState
 from perdure_runtime.errors import PerdureError
 
 from perdure_testkit.engines.port import (
+    Bears,
     Dead,
     Erased,
     Lease,
@@ -191,6 +194,35 @@ class MemoryPort:
     async def replay(self, org: str, code: str | None = None, *, limit: int = 1000) -> int:
         """Have dead letters retried by internal events; return how many."""
         return self.engine.replay_dead_letters(org, code=code, limit=limit)
+
+    async def put_connection(self, org: str, name: str, bears: Bears) -> None:
+        """Make a connection, or let it bear something else."""
+        limits = Limits(bears.slots, bears.rate, bears.burst, bears.failures, bears.open_for)
+        self.engine.connections.put(org, name, limits, self.engine.now)
+
+    async def repair_connection(self, org: str, name: str) -> None:
+        """Say that a connection works again."""
+        self.engine.connections.repair(org, name, self.engine.now)
+
+    async def disable_connection(self, org: str, name: str) -> None:
+        """Let no step use a connection until it is repaired."""
+        self.engine.connections.disable(org, name, self.engine.now)
+
+    async def tell(self, org: str, tried: Tried) -> None:
+        """Say of a connection how a try went."""
+        self.engine.connections.tell(org, tried, self.engine.now)
+
+    async def unblock(self) -> None:
+        """Let blocked steps go that nothing hinders any more."""
+        self.engine.connections.unblock(self.engine.now)
+
+    async def in_use(self, org: str, name: str) -> int:
+        """Return how many places of a limited connection are held."""
+        return self.engine.connections.in_use(org, name)
+
+    async def is_open(self, org: str, name: str) -> bool:
+        """Tell whether a connection's breaker lets nothing through."""
+        return self.engine.connections.is_open(org, name, self.engine.now)
 
     async def no_way_forward(self) -> Sequence[str]:
         """Return what is stuck (R10)."""

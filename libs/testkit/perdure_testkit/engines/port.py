@@ -8,6 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from perdure_machine.actions import Instant
+from perdure_machine.capacity import Tried
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
 from perdure_machine.mailbox import SignalState
 from perdure_machine.migration import OnPassed, OnRemoved, Refusal, Told
@@ -121,6 +122,17 @@ class Dead:
     code: str
 
 
+@dataclass(frozen=True, slots=True)
+class Bears:
+    """What a connection bears, as an operator says it: see `Settings` of the store."""
+
+    slots: int | None = None
+    rate: float | None = None
+    burst: float = 1.0
+    failures: int = 5
+    open_for: float = 30.0
+
+
 class Engine(Protocol):
     """An engine whose clock a test moves. Times are seconds, errors are raised or returned."""
 
@@ -187,7 +199,7 @@ class Engine(Protocol):
         """Return all timers."""
 
     async def queued(self) -> Sequence[tuple[UUID, int]]:
-        """Return run and step of everything that waits for a worker, in order."""
+        """Return run and step of everything that a worker may take, in order."""
 
     async def expired(self) -> Sequence[Lease]:
         """Return the leases that ran out."""
@@ -215,6 +227,27 @@ class Engine(Protocol):
 
     async def replay(self, org: str, code: str | None = None, *, limit: int = 1000) -> int:
         """Have dead letters retried by internal events; return how many."""
+
+    async def put_connection(self, org: str, name: str, bears: Bears) -> None:
+        """Make a connection, or let it bear something else."""
+
+    async def repair_connection(self, org: str, name: str) -> None:
+        """Say that a connection works again."""
+
+    async def disable_connection(self, org: str, name: str) -> None:
+        """Let no step use a connection until it is repaired."""
+
+    async def tell(self, org: str, tried: Tried) -> None:
+        """Say of a connection how a try went, as the coordinator does after its report."""
+
+    async def unblock(self) -> None:
+        """Let blocked steps go that nothing hinders any more, as the sweeper does."""
+
+    async def in_use(self, org: str, name: str) -> int:
+        """Return how many places of a limited connection are held."""
+
+    async def is_open(self, org: str, name: str) -> bool:
+        """Tell whether a connection's breaker lets nothing through."""
 
     async def no_way_forward(self) -> Sequence[str]:
         """Return what is stuck (R10)."""

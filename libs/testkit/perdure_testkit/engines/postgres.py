@@ -25,6 +25,7 @@ from perdure_machine.mailbox import SignalState
 from perdure_machine.migration import Plan, Refusal, Told
 from perdure_machine.node_error import decode_error
 from perdure_machine.replies import (
+    Applied,
     ChildUnwanted,
     ChildWanted,
     Closed,
@@ -37,7 +38,7 @@ from perdure_machine.states import TimerKind
 from perdure_machine.subjects import EVERY_PURPOSE, SubjectKey
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
-from perdure_store import erasures, run_migrations
+from perdure_store import causes, erasures, run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -68,6 +69,7 @@ from perdure_testkit.engines.port import (
     Timer,
     Undelivered,
 )
+from perdure_testkit.engines.postgres_connections import ConnectionsPort
 
 RETENTION = 7 * 86_400.0
 """How long a start key outlives its run, in seconds."""
@@ -82,6 +84,8 @@ UPDATE runs SET age_at = age_at - $1 * interval '1 s',
                 deadline_at = deadline_at - $1 * interval '1 s';
 UPDATE signals SET received_at = received_at - $1 * interval '1 s',
                    expires_at = expires_at - $1 * interval '1 s';
+UPDATE connections SET open_until = open_until - $1 * interval '1 s',
+                       filled_at = filled_at - $1 * interval '1 s';
 UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
 """
 _TIMERS = """
@@ -110,6 +114,7 @@ SELECT migration_id FROM run_migration_outcomes JOIN run_migrations USING (migra
 _OF_RUNS = (
     "exclusive_waiters", "exclusive_keys",
     "dead_letters",
+    "connections", "causes", "step_connections",
     "history", "outbox", "timers", "scopes", "blocks",
     "children", "effects", "attempts", "steps", "run_tags",
     "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
@@ -121,7 +126,7 @@ EVER = 1e9
 """Seconds that are longer than any lane's lease."""
 
 
-class PostgresPort:
+class PostgresPort(ConnectionsPort):
     """One coordinator's store code as an `Engine`; `committed` is what it told after commits."""
 
     def __init__(
@@ -198,6 +203,8 @@ class PostgresPort:
         """Deliver a timer and do what it asks for; one of no run of its org is deleted."""
         reply = await self._submit_one(timer.org, timer.run_id, FireTimer(timer.timer_id))
         if isinstance(reply, NotFound):
+            if await causes.go_on(self.coordinator, timer.org, timer.run_id, timer.timer_id):
+                return Applied()
             await drop_orphans(self.coordinator, [timer.timer_id])
             return Stale()
         if isinstance(reply, ChildWanted | ChildUnwanted):
@@ -366,7 +373,9 @@ class PostgresPort:
 
     async def queued(self) -> Sequence[tuple[UUID, int]]:
         """Return run and step of everything that waits for a worker, in order."""
-        rows = await self.admin.fetch("SELECT run_id, step FROM outbox ORDER BY run_id, step")
+        rows = await self.admin.fetch(
+            "SELECT run_id, step FROM outbox WHERE state <> 'blocked' ORDER BY run_id, step"
+        )
         return [(row["run_id"], row["step"]) for row in rows]
 
     async def expired(self) -> Sequence[Lease]:

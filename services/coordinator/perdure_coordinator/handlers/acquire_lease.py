@@ -6,6 +6,7 @@ from functools import partial
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ACQUIRE_STATUS_AGAIN,
+    ACQUIRE_STATUS_BLOCKED,
     ACQUIRE_STATUS_GONE,
     ACQUIRE_STATUS_GRANTED,
     AcquireLeaseItem,
@@ -13,40 +14,52 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     AcquireLeaseResponse,
     AcquireLeaseResult,
 )
+from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_machine.events import Acquire
-from perdure_machine.replies import Granted, Reply
+from perdure_machine.replies import Blocked, Gone, Granted, Reply
 from perdure_runtime.errors import Aborted, NotFound, PerdureError, Unavailable
 
 from perdure_coordinator.answers import once_applied
 from perdure_coordinator.committers import Committers, Submission
-from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
+from perdure_coordinator.grants import Grants
+from perdure_coordinator.messages import parse_uuid, parse_worker
+
+Answer = Reply | StepGrant
 
 
 async def acquire_lease(
-    committers: Committers, request: AcquireLeaseRequest
+    committers: Committers, grants: Grants, request: AcquireLeaseRequest
 ) -> AcquireLeaseResponse:
     """Lease what can be leased and answer in order."""
     worker = parse_worker(request.worker)
     wishes = [_wish(item, worker) for item in request.items]
-    answers = await once_applied(partial(_submit, committers, wish) for wish in wishes)
+    answers = await once_applied(partial(_acquire, committers, grants, wish) for wish in wishes)
     return AcquireLeaseResponse(results=map(_result, answers))
 
 
+async def _acquire(
+    committers: Committers, grants: Grants, wish: Submission, patience: float
+) -> Answer:
+    reply = await committers.submit(*wish, patience=patience)
+    if isinstance(reply, Granted):
+        return await grants.message(reply) or Gone()
+    return reply
+
+
 def _wish(item: AcquireLeaseItem, worker: str) -> Submission:
-    event = Acquire(item.step, parse_uuid(item.lease_id, "items.lease_id"), worker)
+    lease_id = parse_uuid(item.lease_id, "items.lease_id")
+    event = Acquire(item.step, lease_id, worker, item.capacity)
     return parse_uuid(item.run_id, "items.run_id"), item.org, event
 
 
-async def _submit(committers: Committers, wish: Submission, patience: float) -> Reply:
-    return await committers.submit(*wish, patience=patience)
-
-
-def _result(answer: Reply | PerdureError | None) -> AcquireLeaseResult:
+def _result(answer: Answer | PerdureError | None) -> AcquireLeaseResult:
     match answer:
         case None | Unavailable() | Aborted():
             return AcquireLeaseResult(status=ACQUIRE_STATUS_AGAIN)
-        case Granted():
-            return AcquireLeaseResult(status=ACQUIRE_STATUS_GRANTED, grant=grant_message(answer))
+        case StepGrant():
+            return AcquireLeaseResult(status=ACQUIRE_STATUS_GRANTED, grant=answer)
+        case Blocked():
+            return AcquireLeaseResult(status=ACQUIRE_STATUS_BLOCKED)
         case NotFound():
             return AcquireLeaseResult(status=ACQUIRE_STATUS_GONE)
         case PerdureError():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import dataclass
 from functools import partial
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -15,6 +16,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     EFFECT_OUTCOME_NOT_PERFORMED,
     EFFECT_OUTCOME_PERFORMED,
     EFFECT_OUTCOME_UNKNOWN,
+    StepGrant,
 )
 from perdure_machine.events import Failed, Offer, Queue, Report, Succeeded
 from perdure_machine.node_error import reported_error
@@ -25,7 +27,18 @@ from perdure_runtime.tracing import span
 
 from perdure_coordinator.answers import item_status, once_applied
 from perdure_coordinator.committers import Committers, Submission
-from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
+from perdure_coordinator.grants import Grants
+from perdure_coordinator.messages import parse_uuid, parse_worker
+from perdure_coordinator.telling import Telling
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """What became of a result, and the step that is handed to its reporter."""
+
+    reply: Reply
+    next: StepGrant | None
+
 
 _EFFECTS = {
     EFFECT_OUTCOME_PERFORMED: EffectOutcome.PERFORMED,
@@ -35,14 +48,14 @@ _EFFECTS = {
 
 
 async def report_result(
-    committers: Committers, request: ReportResultRequest
+    committers: Committers, grants: Grants, telling: Telling, request: ReportResultRequest
 ) -> ReportResultResponse:
     """Apply the results and answer in order."""
     worker = parse_worker(request.worker)
     queues = frozenset(map(_queue, request.queues))
     reports = [_report(item, worker, queues) for item in request.items]
     answers = await once_applied(
-        partial(_submit, committers, item, report)
+        partial(_submit, committers, grants, telling, item, report)
         for item, report in zip(request.items, reports, strict=True)
     )
     return ReportResultResponse(results=map(_result, answers))
@@ -58,11 +71,26 @@ def _report(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Su
         effect=_EFFECTS.get(item.effect_outcome),
         offer=_offer(item, worker, queues),
         jitter=random.random(),
+        connection_generation=item.connection_generation,
     )
     return parse_uuid(lease.run_id, "items.lease.run_id"), lease.org, event
 
 
 async def _submit(
+    committers: Committers,
+    grants: Grants,
+    telling: Telling,
+    item: ReportResultItem,
+    report: Submission,
+    patience: float,
+) -> Answered:
+    reply = await _applied(committers, item, report, patience)
+    telling.note(item.lease.org, reply)
+    chained = reply.next if isinstance(reply, Applied) else None
+    return Answered(reply, await grants.message(chained) if chained is not None else None)
+
+
+async def _applied(
     committers: Committers, item: ReportResultItem, report: Submission, patience: float
 ) -> Reply:
     lease = item.lease
@@ -97,9 +125,7 @@ def _queue(text: str) -> Queue:
     return Queue(lane, owner)
 
 
-def _result(answer: Reply | PerdureError | None) -> ReportResultResult:
-    chained = answer.next if isinstance(answer, Applied) else None
-    return ReportResultResult(
-        status=item_status(answer),
-        next=grant_message(chained) if chained is not None else None,
-    )
+def _result(answer: Answered | PerdureError | None) -> ReportResultResult:
+    if isinstance(answer, Answered):
+        return ReportResultResult(status=item_status(answer.reply), next=answer.next)
+    return ReportResultResult(status=item_status(answer))

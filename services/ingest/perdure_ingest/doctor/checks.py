@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
+from types import MappingProxyType
 
 from perdure_contracts.v1.system_service_pb2 import Check, Finding
 from perdure_runtime.errors import FailedPrecondition
@@ -21,6 +22,24 @@ LONGEST_QUEUE = timedelta(seconds=60)
 
 LATEST_TIMER = timedelta(seconds=60)
 LEAST_HEAD_ROOM = timedelta(days=7)
+
+_TROUBLE = MappingProxyType(
+    {
+        "disabled": "is disabled",
+        "reconnect": "was refused by its provider",
+        "open": "failed several times in a row and is left alone for a while",
+        "missing": "does not exist",
+    }
+)
+_REPAIR = "follow docs/runbooks/connection_reconnect.md: "
+_CURE = MappingProxyType(
+    {
+        "disabled": _REPAIR + "`perdure connection repair {name}` enables it",
+        "reconnect": _REPAIR + "give it new credentials with `perdure connection put {name}`",
+        "open": "nothing, if its provider is down: it is tried again by itself",
+        "missing": _REPAIR + "make it with `perdure connection put {name}`",
+    }
+)
 
 Run = Callable[[Connection, str, int], Awaitable[Check]]
 """Runs one check for an org, with at most so many findings."""
@@ -122,6 +141,19 @@ async def waits_without_deadline(connection: Connection, org: str, limit: int) -
     return Check(name="waits_without_deadline", ok=True, summary=summary, findings=findings)
 
 
+async def connections_in_trouble(connection: Connection, org: str, limit: int) -> Check:
+    """Find connections that hold steps back until a person acts, or until they work again."""
+    rows = await health.find_troubled(connection, org, limit)
+    findings = [
+        Finding(
+            what=f"the connection {row.name} {_TROUBLE[row.health]}; {row.parked} steps are parked",
+            do_this=_CURE[row.health].format(name=row.name),
+        )
+        for row in rows
+    ]
+    return _check("connections_in_trouble", findings, "every connection works")
+
+
 async def months_ahead(connection: Connection, org: str, limit: int) -> Check:
     """Find that new runs will soon have no partition to stand in."""
     head_room = await health.month_head_room(connection)
@@ -156,6 +188,7 @@ CHECKS: Sequence[tuple[str, Run]] = (
     ("overdue_timers", overdue_timers),
     ("parked_on_timers", parked_on_timers),
     ("waits_without_deadline", waits_without_deadline),
+    ("connections_in_trouble", connections_in_trouble),
     ("months_ahead", months_ahead),
     ("database_schema", database_schema),
 )

@@ -1,0 +1,276 @@
+"""Connections: made, repaired and removed by operators, judged by what tries tell of them.
+
+Nobody who changes one holds a run; credentials come and go sealed.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import asyncpg
+from perdure_machine.capacity import Tried, cause_of
+from perdure_machine.node_error import ErrorClass
+from perdure_runtime import fail_points
+from perdure_runtime.errors import NotFound, Reason
+
+from perdure_store.causes import raise_cause
+from perdure_store.pool import Connection
+from perdure_store.sql import sql
+from perdure_store.transaction import transaction
+
+COMMIT_CONNECTIONS = fail_points.declare("store.commit_connections")
+
+_NEITHER = (ErrorClass.RATE_LIMITED, ErrorClass.POISON)
+"""Classes of errors that say nothing of whether the provider works."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """Encrypted credentials, and the id of the key that opens them."""
+
+    key_id: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What an operator says of a connection. None for any number of steps at once, and any rate.
+
+    `rate` is steps a second, `burst` how many of them at once; after `max_failures` in a row the
+    breaker opens for `open_for` seconds, longer each time. Without `sealed` the credentials stay.
+    """
+
+    name: str
+    base_url: str = ""
+    scheme: str = "none"
+    sealed: Sealed | None = None
+    slots: int | None = None
+    rate: float | None = None
+    burst: float = 1.0
+    max_failures: int = 5
+    open_for: float = 30.0
+    probe_path: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionState:
+    """A connection as people see it; nothing in it is secret. `opens_in` is in seconds."""
+
+    name: str
+    base_url: str
+    scheme: str
+    has_credentials: bool
+    slots: int | None
+    rate: float | None
+    burst: float
+    max_failures: int
+    open_ms: int
+    failures: int
+    disabled: bool
+    refused: bool
+    generation: int
+    probe_path: str | None
+    created_at: datetime
+    changed_at: datetime
+    tripped: bool
+    opens_in: float
+    in_use: int
+    blocked: int
+    parked: int
+
+    @property
+    def health(self) -> str:
+        """Return `disabled`, `reconnect`, `open`, `half_open` or `ok`."""
+        if self.disabled:
+            return "disabled"
+        if self.refused:
+            return "reconnect"
+        if self.tripped:
+            return "open" if self.opens_in > 0 else "half_open"
+        return "ok"
+
+
+@dataclass(frozen=True, slots=True)
+class Measures:
+    """How many places are held and rows blocked, and how many connections are how."""
+
+    slots_in_use: int = 0
+    blocked_rows: int = 0
+    open: int = 0
+    half_open: int = 0
+    closed: int = 0
+    unusable: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SealedConnection:
+    """What of a connection goes to a worker, still sealed."""
+
+    org: str
+    name: str
+    generation: int
+    base_url: str
+    scheme: str
+    sealed: Sealed | None
+
+
+async def put_connection(connection: Connection, org: str, settings: Settings) -> bool:
+    """Make a connection or give it other settings; return whether it is new.
+
+    A new one, and one with new credentials, brings back what was parked on it. What is missing of
+    its places is made; of those beyond a lowered limit none is taken any more.
+    """
+    one = settings
+    async with transaction(connection, COMMIT_CONNECTIONS):
+        known = await connection.fetchrow(sql("connections.lock_one"), org, one.name)
+        repairs = known is None or one.sealed is not None
+        if known is None or repairs:
+            generation = await raise_cause(connection, org, cause_of(one.name))
+        else:
+            generation = known["generation"]
+        await connection.execute(
+            sql("connections.put"), org, one.name, one.base_url, one.scheme,
+            one.sealed is not None, one.slots, one.rate, one.burst, one.max_failures,
+            int(one.open_for * 1000), one.probe_path, generation,
+        )  # fmt: skip
+        if one.sealed is not None:
+            secret = one.sealed.key_id, one.sealed.text
+            await connection.execute(sql("connections.put_secret"), org, one.name, *secret)
+        if one.slots is not None:
+            await connection.execute(sql("connections.make_slots"), org, one.name, one.slots)
+        if repairs:
+            await connection.execute(sql("connections.repair"), org, one.name, generation)
+        await connection.execute(sql("capacity.unblock"))
+    return known is None
+
+
+async def repair_connection(connection: Connection, org: str, name: str) -> None:
+    """Let steps use a connection again, and bring back those parked on it. Raises `NotFound`."""
+    async with transaction(connection, COMMIT_CONNECTIONS):
+        if await connection.fetchrow(sql("connections.lock_one"), org, name) is None:
+            raise no_connection(name)
+        generation = await raise_cause(connection, org, cause_of(name))
+        await connection.execute(sql("connections.repair"), org, name, generation)
+        await connection.execute(sql("capacity.unblock"))
+
+
+async def disable_connection(connection: Connection, org: str, name: str) -> None:
+    """Let no step use a connection until it is repaired. Raises `NotFound`."""
+    await _change(connection, "connections.disable", org, name)
+
+
+async def delete_connection(connection: Connection, org: str, name: str) -> None:
+    """Remove a connection; steps that need it are parked until there is one. Raises `NotFound`."""
+    await _change(connection, "connections.delete", org, name)
+
+
+async def tell(connection: Connection, tries: Sequence[tuple[str, Tried]]) -> None:
+    """Count how tries of orgs went, and let go what a closed breaker held back."""
+    told: dict[tuple[str, str], _Told] = defaultdict(_Told)
+    for org, tried in tries:
+        told[org, tried.connection].add(tried)
+    rows = [(*name, *one.columns()) for name, one in sorted(told.items())]
+    columns = list(zip(*rows, strict=True))
+    async with transaction(connection, COMMIT_CONNECTIONS):
+        await connection.execute(sql("connections.lock_told"), *columns[:2])
+        await connection.execute(sql("connections.tell"), *columns)
+        await connection.execute(sql("capacity.unblock"))
+
+
+async def unblock(connection: Connection) -> int:
+    """Let blocked rows go whose connections have room again; return how many."""
+    async with transaction(connection, COMMIT_CONNECTIONS):
+        return len(await connection.fetch(sql("capacity.unblock")))
+
+
+async def free_leaked(connection: Connection, *, limit: int) -> int:
+    """Give back places that no lease holds any more; return how many."""
+    async with transaction(connection, COMMIT_CONNECTIONS):
+        return len(await connection.fetch(sql("capacity.free_leaked"), limit))
+
+
+async def needs_unblocking(connection: Connection) -> bool:
+    """Tell whether there are blocked rows whose connections have room."""
+    return bool(await connection.fetchval(sql("capacity.has_unblockable")))
+
+
+async def needs_mending(connection: Connection) -> bool:
+    """Tell whether no lease holds some places, or nothing brings some parked steps back."""
+    if await connection.fetchval(sql("capacity.count_leaked")):
+        return True
+    return bool(await connection.fetch(sql("causes.forgotten"), 1))
+
+
+async def measure(connection: Connection) -> Measures:
+    """Return how connections are, all orgs together."""
+    row = await connection.fetchrow(sql("connections.measure"))
+    assert row is not None
+    return Measures(**row)
+
+
+async def load_sealed(
+    connection: Connection, names: Sequence[tuple[str, str]]
+) -> dict[tuple[str, str], SealedConnection]:
+    """Return connections with their sealed credentials, by org and name."""
+    orgs, plain = zip(*names, strict=True)
+    rows = await connection.fetch(sql("connections.sealed"), orgs, plain)
+    return {(row["org"], row["name"]): _sealed(row) for row in rows}
+
+
+async def list_connections(
+    connection: Connection, org: str, *, after: str = "", name: str = "", limit: int
+) -> list[ConnectionState]:
+    """Return the next connections of an org by name, or the one of that name."""
+    rows = await connection.fetch(sql("connections.list"), org, after, name, limit)
+    return [ConnectionState(**row) for row in rows]
+
+
+def no_connection(name: str) -> NotFound:
+    """Say that the org has no such connection."""
+    return NotFound(f"there is no connection {name}", reason=Reason.CONNECTION_NOT_FOUND)
+
+
+class _Told:
+    """What the tries of one connection in a batch come to, in their order."""
+
+    def __init__(self) -> None:
+        self._went_well = False
+        self._failed = 0
+        self._retry_after: float | None = None
+        self._refused: int | None = None
+        self._leases: list[str] = []
+
+    def add(self, tried: Tried) -> None:
+        """Count one more."""
+        if tried.lease_id is not None:
+            self._leases.append(str(tried.lease_id))
+        if tried.category == ErrorClass.RETRYABLE:
+            self._failed += 1
+        elif tried.category not in _NEITHER:
+            self._went_well, self._failed = True, 0
+        if tried.category == ErrorClass.RATE_LIMITED and tried.retry_after is not None:
+            self._retry_after = max(self._retry_after or 0.0, tried.retry_after)
+        if tried.category == ErrorClass.AUTHORISATION:
+            self._refused = tried.generation
+
+    def columns(self) -> tuple[object, ...]:
+        """Return the columns of the statement after org and name."""
+        leases = " ".join(self._leases)
+        return self._went_well, self._failed, self._retry_after, self._refused, leases
+
+
+async def _change(connection: Connection, query: str, org: str, name: str) -> None:
+    async with transaction(connection, COMMIT_CONNECTIONS):
+        if await connection.fetchrow(sql(query), org, name) is None:
+            raise no_connection(name)
+        await connection.execute(sql("capacity.unblock"))
+
+
+def _sealed(row: asyncpg.Record) -> SealedConnection:
+    sealed = Sealed(row["key_id"], row["sealed"]) if row["sealed"] is not None else None
+    return SealedConnection(
+        row["org"], row["name"], row["generation"], row["base_url"], row["scheme"], sealed
+    )

@@ -1,0 +1,22 @@
+"""ConnectionService: what is asked of a connection besides its settings."""
+
+from __future__ import annotations
+
+from perdure_contracts.internal.v1.control_service_pb2 import (
+    CommandConnectionRequest,
+    ConnectionCommand,
+)
+from perdure_store.connections import no_connection
+
+from perdure_ingest.doors import Doors
+from perdure_ingest.identity import Caller
+
+
+async def command_connection(
+    doors: Doors, caller: Caller, name: str, command: ConnectionCommand.ValueType
+) -> None:
+    """Repair, disable or remove a connection. Raises `NotFound`."""
+    if not name:
+        raise no_connection(name)
+    asked = CommandConnectionRequest(org=caller.org, name=name, command=command)
+    await doors.coordinator.command_connection(asked)

@@ -1,0 +1,30 @@
+"""ConnectionService.GetConnection."""
+
+from __future__ import annotations
+
+from perdure_contracts.v1.connection_service_pb2 import GetConnectionRequest, GetConnectionResponse
+from perdure_store.connections import ConnectionState, list_connections, no_connection
+from perdure_store.pool import acquire
+
+from perdure_ingest.doors import Doors
+from perdure_ingest.identity import Caller
+from perdure_ingest.views.connections import connection_message
+
+
+async def get_connection(
+    doors: Doors, caller: Caller, request: GetConnectionRequest
+) -> GetConnectionResponse:
+    """Show a connection."""
+    state = await read_connection(doors, caller, request.name)
+    return GetConnectionResponse(connection=connection_message(state))
+
+
+async def read_connection(doors: Doors, caller: Caller, name: str) -> ConnectionState:
+    """Read a connection of the caller's org. Raises `NotFound`."""
+    found: list[ConnectionState] = []
+    if name:
+        async with acquire(doors.pool) as connection:
+            found = await list_connections(connection, caller.org, name=name, limit=1)
+    if not found:
+        raise no_connection(name)
+    return found[0]

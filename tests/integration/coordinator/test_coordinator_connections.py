@@ -1,0 +1,184 @@
+"""Connections at the coordinator's doors: what a grant carries, and what reports bring about."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Awaitable, Callable
+from typing import Any
+from uuid import UUID
+
+import asyncpg
+import grpc
+import pytest
+from perdure_contracts.internal.v1 import control_service_pb2 as control
+from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1.dispatch_pb2 import StepFailure, StepGrant
+from perdure_testkit.calls import Calls
+from perdure_testkit.database import Database
+from perdure_testkit.waiting import eventually
+
+KEYS = "k1:" + base64.b64encode(bytes(32)).decode()
+OTHER_KEYS = "k2:" + base64.b64encode(bytes([1]) * 32).decode()
+SEND = "name: send\nnodes: {send: {task: {handler: h}, connection: crm}}"
+CHAIN = (
+    "name: chain\nnodes: {first: {task: {handler: h}},"
+    " send: {needs: [first], task: {handler: h}, connection: crm}}"
+)
+
+Serve = Callable[..., Awaitable[tuple[Any, str]]]
+
+
+@pytest.fixture
+async def rows(database: Database) -> asyncpg.Connection:
+    return await database.connect()
+
+
+@pytest.fixture
+async def caller(serve: Serve, call_at: Callable[..., Calls]) -> Calls:
+    """A caller of a coordinator that can seal credentials."""
+    _, address = await serve(credential_keys=KEYS)
+    made = call_at(address)
+    await made.publish(SEND)
+    await made.publish(CHAIN)
+    return made
+
+
+async def put(calls: Calls, **fields: Any) -> None:
+    usual: dict[str, Any] = {
+        "org": calls.org, "name": "crm", "scheme": "bearer", "credentials": {"token": "secret-1"},
+        "base_url": "https://crm.example", "burst": 1.0, "max_failures": 5, "open_ms": 30_000,
+    }  # fmt: skip
+    await calls.control.PutConnection(control.PutConnectionRequest(**(usual | fields)))
+
+
+async def refuse(calls: Calls, grant: StepGrant) -> None:
+    failure = StepFailure(code="UNAUTHORISED", message="401")
+    setattr(failure, "class", "authorisation")
+    generation = grant.connection.generation
+    item = hot.ReportResultItem(
+        lease=grant.lease, failure=failure, connection_generation=generation
+    )
+    await calls.report(item)
+
+
+async def status(rows: asyncpg.Connection, run: UUID) -> str:
+    found: str = await rows.fetchval("SELECT status::text FROM steps WHERE run_id = $1", run)
+    return found
+
+
+async def test_a_grant_carries_what_its_connection_authorises_calls_with(caller: Calls) -> None:
+    await put(caller)
+    grant = await caller.grant(await caller.start("send"))
+    assert grant.connection.name == "crm"
+    assert grant.connection.base_url == "https://crm.example"
+    assert dict(grant.connection.headers) == {"authorization": "Bearer secret-1"}
+    assert dict(grant.connection.credentials) == {"token": "secret-1"}
+
+
+async def test_a_chained_step_carries_it_too(caller: Calls) -> None:
+    await put(caller, slots=1)
+    first = await caller.grant(await caller.start("chain"))
+    item = hot.ReportResultItem(lease=first.lease, output=b"1", next_lease_id=str(UUID(int=7)))
+    (result,) = await caller.report(item, queues=["io:default"])
+    assert dict(result.next.connection.headers) == {"authorization": "Bearer secret-1"}
+
+
+async def test_credentials_are_kept_sealed_and_stand_in_no_history(
+    caller: Calls, rows: asyncpg.Connection
+) -> None:
+    await put(caller)
+    grant = await caller.grant(await caller.start("send"))
+    await caller.succeed(grant.lease)
+    for table in ("connection_secrets", "connections", "history", "steps", "attempts"):
+        for row in await rows.fetch(f"SELECT * FROM {table}"):
+            assert "secret-1" not in repr(dict(row)), table
+
+
+async def test_only_the_coordinator_may_read_what_is_sealed(database: Database) -> None:
+    for role in ("ingest", "relay", "timer", "sweeper"):
+        connection = await database.connect(role)
+        with pytest.raises(asyncpg.InsufficientPrivilegeError):
+            await connection.fetch("SELECT sealed FROM connection_secrets")
+
+
+async def test_new_credentials_bring_back_the_step_that_the_old_ones_parked(
+    caller: Calls, rows: asyncpg.Connection
+) -> None:
+    await put(caller)
+    run = await caller.start("send")
+    await refuse(caller, await caller.grant(run))
+    assert await status(rows, run) == "parked"
+    await put(caller, credentials={"token": "secret-2"})
+    for _ in range(2):
+        timers = await rows.fetch("SELECT timer_id, run_id, org FROM timers")
+        refs = [hot.TimerRef(timer_id=t[0], run_id=str(t[1]), org=t[2]) for t in timers]
+        await caller.fire(*refs)
+    grant = await caller.grant(run)
+    assert dict(grant.connection.headers) == {"authorization": "Bearer secret-2"}
+    assert grant.connection.generation == 2
+
+
+async def test_settings_without_credentials_keep_those_that_there_are(caller: Calls) -> None:
+    await put(caller)
+    await put(caller, credentials={}, slots=3)
+    grant = await caller.grant(await caller.start("send"))
+    assert dict(grant.connection.headers) == {"authorization": "Bearer secret-1"}
+    assert grant.connection.generation == 1
+
+
+async def test_p2_a_step_without_a_place_is_answered_blocked_and_comes_back_by_itself(
+    caller: Calls, rows: asyncpg.Connection
+) -> None:
+    await put(caller, slots=1)
+    one, two = [await caller.start("send") for _ in range(2)]
+    grant = await caller.grant(one)
+    (blocked,) = await caller.acquire(two)
+    assert blocked.status == hot.ACQUIRE_STATUS_BLOCKED
+    await caller.succeed(grant.lease)
+    assert await rows.fetchval("SELECT state::text FROM outbox WHERE run_id = $1", two) == "ready"
+
+
+async def test_failures_that_are_reported_open_the_breaker(
+    caller: Calls, rows: asyncpg.Connection
+) -> None:
+    await put(caller, max_failures=2)
+    for _ in range(2):
+        await caller.fail((await caller.grant(await caller.start("send"))).lease)
+
+    async def is_open() -> bool:
+        return bool(await rows.fetchval("SELECT open_until IS NOT NULL FROM connections"))
+
+    await eventually(is_open, what="the breaker is open")
+    (blocked,) = await caller.acquire(await caller.start("send"))
+    assert blocked.status == hot.ACQUIRE_STATUS_BLOCKED
+
+
+async def test_credentials_that_cannot_be_opened_park_the_step_and_lose_no_lease(
+    caller: Calls, serve: Serve, call_at: Callable[..., Calls], rows: asyncpg.Connection
+) -> None:
+    await put(caller)
+    _, address = await serve(credential_keys=OTHER_KEYS)
+    run = await caller.start("send")
+    (gone,) = await call_at(address).acquire(run)
+    assert gone.status == hot.ACQUIRE_STATUS_GONE
+    assert await status(rows, run) == "parked"
+
+
+async def test_without_a_key_a_connection_with_credentials_is_refused(
+    serve: Serve, call_at: Callable[..., Calls]
+) -> None:
+    _, address = await serve()
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await put(call_at(address))
+    assert caught.value.code() is grpc.StatusCode.FAILED_PRECONDITION
+    assert "CREDENTIAL_KEYS" in (caught.value.details() or "")
+    await put(call_at(address), scheme="none", credentials={})
+
+
+async def test_a_command_about_no_connection_is_refused(caller: Calls) -> None:
+    request = control.CommandConnectionRequest(
+        org=caller.org, name="none", command=control.CONNECTION_COMMAND_REPAIR
+    )
+    with pytest.raises(grpc.aio.AioRpcError) as caught:
+        await caller.control.CommandConnection(request)
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
