@@ -11,6 +11,10 @@ import grpc
 from perdure_contracts.internal.v1 import backlog_pb2 as backlog
 from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1.connections_pb2 import (
+    SweepConnectionsRequest,
+    SweepConnectionsResponse,
+)
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceServicer
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     CoordinatorServiceServicer,
@@ -169,8 +173,8 @@ class Coordinator(CoordinatorServiceServicer):
         return await get_lane_backlog(self._spare, request)
 
     async def SweepConnections(
-        self, request: hot.SweepConnectionsRequest, context: Context
-    ) -> hot.SweepConnectionsResponse:
+        self, request: SweepConnectionsRequest, context: Context
+    ) -> SweepConnectionsResponse:
         """See `handlers/sweep_connections.py`."""
         answer = await sweep_connections(self._connections.spare, request)
         self._connections.freed()

@@ -6,7 +6,7 @@ Tokens come and breakers open half with time, which nobody tells; the rest a cra
 from __future__ import annotations
 
 import asyncpg
-from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+from perdure_contracts.internal.v1.connections_pb2 import (
     SweepConnectionsRequest,
     SweepConnectionsResponse,
 )

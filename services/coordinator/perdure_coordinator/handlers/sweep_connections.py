@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncpg
-from perdure_contracts.internal.v1.coordinator_service_pb2 import (
+from perdure_contracts.internal.v1.connections_pb2 import (
     SweepConnectionsRequest,
     SweepConnectionsResponse,
 )
