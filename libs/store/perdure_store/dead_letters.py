@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -54,12 +55,20 @@ async def list_dead_letters(
 
 
 async def replay_later(
-    connection: Connection, org: str, wanted: DeadLetterFilter, *, limit: int, reason: str
+    connection: Connection,
+    org: str,
+    wanted: DeadLetterFilter,
+    *,
+    limit: int,
+    reason: str,
+    actor: str = "",
 ) -> tuple[int, bool]:
     """Have at most `limit` of what matches now retried, each by an internal event of its run.
 
-    Returns how many, and whether more match. `reason` is for their histories.
+    Returns how many, and whether more match. `reason` is for their histories and, with `actor`,
+    for the audit log, which gets a line unless nothing matches.
     """
+    details = {"code": wanted.code, "limit": limit, "reason": reason}
     (found,) = await write(
         connection,
         COMMIT_REPLAYS,
@@ -69,6 +78,8 @@ async def replay_later(
         wanted.code,
         limit,
         reason.encode(),
+        actor,
+        json.dumps(details, sort_keys=True).encode(),
     )
     replayed, matched = int(found["replayed"]), int(found["matched"])
     return replayed, matched > replayed

@@ -20,6 +20,7 @@ SELECT run_id, workflow, workflow_version, node, cause, error, created_at
 
 -- name: replay_later
 -- Sets the event that retries it for each of the first $4 dead letters that match; says how many, of how many seen.
+-- Actor $6 and details $7 are for the audit log.
 WITH matching AS (
     SELECT run_id
       FROM dead_letters
@@ -32,5 +33,8 @@ WITH matching AS (
     SELECT r.org, r.run_id, 'replay', true, r.generation, clock_timestamp(), clock_timestamp(), $5::bytea
       FROM taken JOIN runs AS r USING (run_id)
     RETURNING run_id
+), told AS (
+    INSERT INTO audit_log (org, actor, action, target, details)
+    SELECT $1, $6::text, 'dead_letters.replay', coalesce($2::text, ''), $7::bytea WHERE EXISTS (SELECT FROM taken)
 )
 SELECT (SELECT count(*) FROM replays)::integer AS replayed, (SELECT count(*) FROM matching)::integer AS matched

@@ -22,6 +22,11 @@ async def replay_dead_letters(
     limit = max(1, min(request.limit, MAX_REPLAYED))
     async with acquire(spare) as connection:
         replayed, more = await replay_later(
-            connection, request.org, wanted, limit=limit, reason=request.reason
+            connection,
+            request.org,
+            wanted,
+            limit=limit,
+            reason=request.reason,
+            actor=request.asked_by,
         )
     return ReplayDeadLettersResponse(replayed=replayed, more=more)

@@ -31,6 +31,7 @@ async def replay_dead_letters(
             code=wanted.code or "",
             limit=limit,
             reason=reason,
+            asked_by=caller.org,
         )
     )
     return ReplayDeadLettersResponse(replayed=answer.replayed, more=answer.more)
