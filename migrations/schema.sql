@@ -191,6 +191,20 @@ AS $function$
 $function$
 ;
 
+CREATE FUNCTION period_end(period text, at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE STRICT
+RETURN CASE WHEN (period = 'total'::text) THEN 'infinity'::timestamp with time zone ELSE ((date_trunc(period, (at AT TIME ZONE 'UTC'::text)) + (('1 '::text || period))::interval) AT TIME ZONE 'UTC'::text) END
+;
+
+CREATE FUNCTION period_start(period text, at timestamp with time zone)
+ RETURNS timestamp with time zone
+ LANGUAGE sql
+ IMMUTABLE STRICT
+RETURN CASE WHEN (period = 'total'::text) THEN '-infinity'::timestamp with time zone ELSE (date_trunc(period, (at AT TIME ZONE 'UTC'::text)) AT TIME ZONE 'UTC'::text) END
+;
+
 CREATE FUNCTION refuse_change()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -492,9 +506,9 @@ CREATE TABLE timers (
     details bytea,
     failure text,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
-    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text]))))
+    CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text])))),
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -777,6 +791,55 @@ CREATE TABLE step_connections (
     CONSTRAINT step_connections_pkey PRIMARY KEY (run_id, step)
 ) PARTITION BY RANGE (run_id);
 
+CREATE TABLE budgets (
+    org text NOT NULL,
+    name text NOT NULL,
+    budget_id uuid DEFAULT gen_random_uuid() NOT NULL,
+    workflow text NOT NULL,
+    micros bigint NOT NULL,
+    period text NOT NULL,
+    currency text NOT NULL,
+    spent bigint DEFAULT 0 NOT NULL,
+    since timestamp with time zone NOT NULL,
+    changed_at timestamp with time zone NOT NULL,
+    CONSTRAINT budgets_pkey PRIMARY KEY (org, name),
+    CONSTRAINT budgets_id_unique UNIQUE (budget_id),
+    CONSTRAINT budgets_amounts CHECK (((micros >= 0) AND (spent >= 0))),
+    CONSTRAINT budgets_name_plain CHECK ((name ~ '^[a-z][a-z0-9_.-]{0,62}$'::text)),
+    CONSTRAINT budgets_period_known CHECK ((period = ANY (ARRAY['day'::text, 'month'::text, 'total'::text])))
+) WITH (fillfactor=70);
+
+CREATE TABLE budget_charges (
+    org text NOT NULL,
+    name text NOT NULL,
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    fence integer NOT NULL,
+    micros bigint NOT NULL,
+    settled boolean DEFAULT false NOT NULL,
+    charged_at timestamp with time zone NOT NULL,
+    CONSTRAINT budget_charges_pkey PRIMARY KEY (org, name, run_id, step, fence),
+    CONSTRAINT budget_charges_amount CHECK ((micros >= 0))
+) WITH (fillfactor=70, autovacuum_vacuum_scale_factor=0.01);
+
+CREATE TABLE step_costs (
+    run_id uuid NOT NULL,
+    step integer NOT NULL,
+    estimate bigint NOT NULL,
+    reserved bigint DEFAULT 0 NOT NULL,
+    spent bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT step_costs_pkey PRIMARY KEY (run_id, step),
+    CONSTRAINT step_costs_amounts CHECK (((estimate >= 0) AND (reserved >= 0) AND (spent >= 0)))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE run_spending (
+    run_id uuid NOT NULL,
+    spent bigint DEFAULT 0 NOT NULL,
+    reserved bigint DEFAULT 0 NOT NULL,
+    CONSTRAINT run_spending_pkey PRIMARY KEY (run_id),
+    CONSTRAINT run_spending_amounts CHECK (((spent >= 0) AND (reserved >= 0)))
+) PARTITION BY RANGE (run_id);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -833,6 +896,7 @@ CREATE INDEX erasures_by_org ON erasures (org, erasure_id);
 CREATE INDEX erasures_by_subject ON erasures (org, subject_hash);
 CREATE INDEX erasure_runs_pending ON erasure_runs (erasure_id) WHERE (ended_at IS NULL);
 CREATE INDEX connection_slots_held ON connection_slots (run_id, step) WHERE (lease_id IS NOT NULL);
+CREATE INDEX budget_charges_of_run ON budget_charges (run_id, step);
 
 -- ---- Views
 
@@ -1077,6 +1141,14 @@ GRANT INSERT, SELECT, UPDATE ON causes TO perdure_coordinator;
 GRANT SELECT ON causes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT, UPDATE ON step_connections TO perdure_coordinator;
 GRANT SELECT ON step_connections TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT, UPDATE ON budgets TO perdure_coordinator;
+GRANT SELECT ON budgets TO perdure_ingest;
+GRANT DELETE, INSERT, SELECT, UPDATE ON budget_charges TO perdure_coordinator;
+GRANT SELECT ON budget_charges TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON step_costs TO perdure_coordinator;
+GRANT SELECT ON step_costs TO perdure_ingest;
+GRANT INSERT, SELECT, UPDATE ON run_spending TO perdure_coordinator;
+GRANT SELECT ON run_spending TO perdure_ingest;
 
 GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;

@@ -37,6 +37,7 @@ LIBRARY_OWNERS = {
     "store.commit_replays": ("coordinator",),
     "store.commit_migration": ("coordinator",),
     "store.commit_suppression": ("coordinator",),
+    "store.commit_budget": ("coordinator",),
     "store.commit_erasure": ("coordinator",),
     "store.commit_erasure_cursor": ("coordinator",),
     "store.commit_migration_cursor": ("coordinator",),

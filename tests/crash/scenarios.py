@@ -18,6 +18,7 @@ from perdure_testkit.waiting import eventually
 
 from tests.crash.connecting import by_blocking, by_connecting, by_repairing
 from tests.crash.matrix import Entry
+from tests.crash.people import by_a_budget, by_erasing, by_looking_up, by_suppressing
 from tests.crash.stage import RUN_SECONDS, Stage
 
 _START_AGAIN = """
@@ -143,49 +144,6 @@ async def by_migrating(stage: Stage, entry: Entry) -> None:
     await stage.ends(run_id)
     run = await stage.client.get_run(run_id)
     assert (run.workflow_version, len(run.steps)) == (2, 2)
-
-
-async def by_suppressing(stage: Stage, entry: Entry) -> None:
-    """Work about somebody is forbidden: it is, once, whoever was told."""
-    subject = f"{uuid.uuid4()}@example.org"
-    stage.arm(entry)
-    suppressing = asyncio.create_task(stage.client.consent.suppress(subject))
-    await stage.crash(entry)
-    await suppressing
-    assert len(await stage.client.consent.suppressions_of(subject)) == 1
-
-
-async def by_erasing(stage: Stage, entry: Entry) -> None:
-    """A person whom two runs are about is erased, one of them in the middle of its work."""
-    name, subject = f"about_{uuid.uuid4().hex[:8]}", f"{uuid.uuid4()}@example.org"
-    hold = {"hold": {"task": {"handler": "test.hold"}}}
-    document = {"name": name, "subject": subject, "nodes": hold}
-    await stage.client.publish_workflow(json.dumps(document))
-    first, held = await stage.start_holding(name)
-    held.let_go()
-    await stage.ends(first)
-    second, holding = await stage.start_holding(name)
-    stage.arm(entry)
-    erasing = asyncio.create_task(stage.client.consent.erase(subject))
-    await stage.crash(entry)
-    erasure_id = (await erasing).erasure_id
-    await eventually(lambda: _is_erased(stage, erasure_id), what="both runs are erased")
-    holding.let_go()
-    for run_id in (first, second):
-        assert (await stage.client.get_run(run_id)).input == b'{"perdure":"erased"}'
-
-
-async def _is_erased(stage: Stage, erasure_id: str) -> bool:
-    erasure = await stage.client.consent.erasure(erasure_id)
-    return erasure.HasField("all_sent_at") and (erasure.pending, erasure.erased) == (0, 2)
-
-
-async def by_looking_up(stage: Stage, entry: Entry) -> None:
-    """The lists that somebody is on are asked for."""
-    stage.arm(entry)
-    looking = asyncio.create_task(stage.client.consent.suppressions_of("nobody"))
-    await stage.crash(entry)
-    assert not await looking
 
 
 async def by_changing_a_lane(stage: Stage, entry: Entry) -> None:
@@ -449,6 +407,7 @@ SCENARIOS: dict[str, Scenario] = {
     "ingest.command_run": by_terminating,
     "ingest.change_lanes": by_changing_a_lane,
     "ingest.erase_subject": by_erasing,
+    "ingest.put_budget": by_a_budget,
     "ingest.migrate_runs": by_migrating,
     "ingest.put_connection": by_connecting,
     "ingest.publish_workflow": by_publishing,
@@ -461,6 +420,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_drop_free_keys": while_a_run_goes_on,
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
+    "store.commit_budget": by_a_budget,
     "store.commit_erasure": by_erasing,
     "store.commit_erasure_cursor": by_erasing,
     "store.commit_events": by_every_event,

@@ -24,6 +24,8 @@ PARTITIONED = {
     "children",
     "dead_letters",
     "run_subjects",
+    "step_costs",
+    "run_spending",
     "step_connections",
 }
 WRITES = ("INSERT", "UPDATE", "DELETE", "TRUNCATE")

@@ -330,6 +330,34 @@ class MoveRun:
 
 
 @dataclass(frozen=True, slots=True)
+class PutCost:
+    """A try of the step is estimated to cost so many millionths."""
+
+    step: int
+    estimate: int
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """So many millionths are set aside for a try, on the run and on these budgets."""
+
+    step: int
+    fence: int
+    micros: int
+    budgets: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Settle:
+    """What was set aside for a try is settled with what it came to, in millionths."""
+
+    step: int
+    fence: int
+    reserved: int
+    paid: int
+
+
+@dataclass(frozen=True, slots=True)
 class EraseRows:
     """The rows of the run after a place are erased, up to and with one of them.
 
@@ -389,6 +417,9 @@ Action = (
     | RenameStep
     | MoveRun
     | RecordMigration
+    | PutCost
+    | Charge
+    | Settle
     | EraseRows
     | EndErasure
 )

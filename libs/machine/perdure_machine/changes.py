@@ -12,6 +12,7 @@ from uuid import UUID
 
 from perdure_machine.actions import (
     Action,
+    Charge,
     CloseWait,
     Dequeue,
     DropDeadLetter,
@@ -33,6 +34,7 @@ from perdure_machine.actions import (
     PutBlock,
     PutChild,
     PutConnection,
+    PutCost,
     PutDeadLetter,
     PutEffect,
     PutRun,
@@ -44,6 +46,7 @@ from perdure_machine.actions import (
     RecordMigration,
     RenameStep,
     SetTimer,
+    Settle,
     StoreSignal,
     TakeSignal,
 )
@@ -115,6 +118,9 @@ class Changes:
     renamed: tuple[RenameStep, ...] = ()
     migrations: tuple[RecordMigration, ...] = ()
     subjects: tuple[PutSubject, ...] = ()
+    costs: tuple[PutCost, ...] = ()
+    charges: tuple[Charge, ...] = ()
+    settled: tuple[Settle, ...] = ()
     erased: tuple[EraseRows, ...] = ()
     erasures_ended: tuple[EndErasure, ...] = ()
     connected: tuple[PutConnection, ...] = ()  # of what is enqueued: the connection it needs
@@ -164,6 +170,9 @@ class _Folder:
         self.renamed: dict[int, RenameStep] = {}
         self.migrations: dict[UUID, RecordMigration] = {}
         self.subjects: dict[int, PutSubject] = {}
+        self.costs: dict[int, PutCost] = {}
+        self.charges: list[Charge] = []
+        self.settled: list[Settle] = []
         self.erased: list[EraseRows] = []
         self.erasures_ended: list[EndErasure] = []
 
@@ -232,6 +241,12 @@ class _Folder:
                 self.migrations[migration_id] = action
             case PutSubject(step):
                 self.subjects[step] = action
+            case PutCost(step):
+                self.costs[step] = action
+            case Charge():
+                self.charges.append(action)
+            case Settle():
+                self.settled.append(action)
             case EraseRows():
                 self.erased.append(action)
             case EndErasure():
@@ -293,6 +308,9 @@ class _Folder:
             renamed=tuple(self.renamed.values()),
             migrations=tuple(self.migrations.values()),
             subjects=tuple(self.subjects.values()),
+            costs=tuple(self.costs.values()),
+            charges=tuple(self.charges),
+            settled=tuple(self.settled),
             erased=tuple(self.erased),
             erasures_ended=tuple(self.erasures_ended),
             connected=tuple(one for n, one in self.connected.items() if self.queued[n]),

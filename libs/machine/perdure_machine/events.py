@@ -97,6 +97,7 @@ class Report:
     """The holder tells how its try ended. `jitter` in [0, 1) spreads a retry.
 
     `connection_generation` is that of the credentials it had, 0 for none.
+    `cost` is what the try came to, in millionths, None where nobody knows.
     """
 
     step: int
@@ -107,6 +108,7 @@ class Report:
     offer: Offer | None = None
     jitter: float = 0.0
     connection_generation: int = 0
+    cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

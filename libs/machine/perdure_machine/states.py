@@ -136,6 +136,7 @@ class TimerKind(StrEnum):
     REPLAY = "replay"  # retry a run that is a dead letter
     COMPENSATE = "compensate"  # look for the next step to compensate
     REOPEN = "reopen"  # mark what a retry decides again, some at a time
+    NEW_PERIOD = "new_period"  # bring back what is parked on a budget: its next period begins
     ERASE = "erase"  # erase the next rows of the run, or begin to in the next runs of an erasure
     CAUSE_GONE = "cause_gone"  # bring back the steps that were parked on a cause, some at a time
     MIGRATE = "migrate"  # move the run to another version, or the next runs of a migration
@@ -159,6 +160,7 @@ INTERNAL_TIMERS = frozenset(
         TimerKind.REPLAY,
         TimerKind.COMPENSATE,
         TimerKind.REOPEN,
+        TimerKind.NEW_PERIOD,
         TimerKind.ERASE,
         TimerKind.CAUSE_GONE,
         TimerKind.MIGRATE,

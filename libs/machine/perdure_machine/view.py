@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from uuid import UUID
 
+from perdure_machine.budgets import BudgetState, CostState, Spending
 from perdure_machine.capacity import Reservation, Wish
 from perdure_machine.erasure import Place as ErasurePlace
 from perdure_machine.erasure import Portion
@@ -343,6 +344,8 @@ class View:
     `erasing` tells of rows that an erasure comes to next. `reservations` are by
     step and lease id; `causes` are generations that nobody can change before the decision is
     written; `connections` what expressions gave, by step.
+    `erasing` tells of rows that an erasure comes to next. `costs` are those of steps with one,
+    `spending` what the run has spent, `budgets` what is left to it, None where not asked for.
     """
 
     run: RunState
@@ -370,6 +373,9 @@ class View:
     reservations: Mapping[tuple[int, UUID], Reservation] = field(default_factory=dict)
     causes: Mapping[str, int] = field(default_factory=dict)
     connections: Mapping[int, str] = field(default_factory=dict)
+    costs: Mapping[int, CostState] = field(default_factory=dict)
+    spending: Spending | None = None
+    budgets: tuple[BudgetState, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -393,6 +399,8 @@ class Wanted:
     signals: frozenset[str] = frozenset()  # all unconsumed ones of these names
     keys: frozenset[str] = frozenset()  # these correlation keys, to be claimed for the run
     top: bool = False  # all steps of the top scope
+    costs: frozenset[int] = frozenset()  # what these steps cost, and what the run has spent
+    budgets: bool = False  # those that hold for the run, locked
     erasing: frozenset[ErasurePlace] = frozenset()  # the next rows to erase after these places
     consents: frozenset[int] = frozenset()  # whether the subjects of these steps are suppressed
     secret: bool = False  # what tokens of callbacks are made with

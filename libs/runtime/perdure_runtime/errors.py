@@ -155,6 +155,7 @@ class Reason(StrEnum):
         "RUN_ERASED",
         "The payloads of the run were erased because its subject was.",
     )
+    BUDGET_NOT_FOUND = ("BUDGET_NOT_FOUND", "The org has no budget of this name.")
     ERASURE_NOT_FOUND = ("ERASURE_NOT_FOUND", "The org has no erasure with this id.")
     PARENT_TOLD = (
         "PARENT_TOLD",

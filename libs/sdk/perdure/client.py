@@ -29,6 +29,7 @@ from perdure_contracts.v1 import (
 )
 
 from perdure.address import find_address
+from perdure.client_budgets import Budgets
 from perdure.client_connections import Connections
 from perdure.client_consent import Consent
 from perdure.client_lanes import Lanes
@@ -88,6 +89,11 @@ class Client:
     @cached_property
     def _system(self) -> system_service_pb2_grpc.SystemServiceStub:
         return system_service_pb2_grpc.SystemServiceStub(self._transport.channel)
+
+    @cached_property
+    def budgets(self) -> Budgets:
+        """What work may cost."""
+        return Budgets(self._transport)
 
     @cached_property
     def consent(self) -> Consent:

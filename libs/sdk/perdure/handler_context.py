@@ -8,7 +8,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+
+from perdure.handler_costs import Costs
 
 
 class Cancellation:
@@ -71,7 +73,8 @@ class HandlerContext:
     stored, byte for byte. `key_prefix` is the same for every try of the step. `deadline` is the
     instant on `time.monotonic()` at which the try is given up, None if the definition sets none.
     `logger` writes lines that name the run, the step and its fence. `traceparent` is the W3C trace
-    context to send on, empty when the run is not traced.
+    context to send on, empty when the run is not traced. `costs` is told what the try has spent:
+    `costs.add(0.03)`; without a word the node's estimate counts.
     """
 
     run_id: str
@@ -87,6 +90,7 @@ class HandlerContext:
     cancelled: Cancellation
     logger: logging.Logger
     traceparent: str = ""
+    costs: Costs = field(default_factory=Costs)
 
     def remaining(self) -> float | None:
         """Seconds until the try is given up, 0 when they are over, None if there is no limit."""

@@ -11,6 +11,9 @@ import asyncpg
 from perdure_contracts.internal.keda.external_scaler_pb2_grpc import (
     add_ExternalScalerServicer_to_server,
 )
+from perdure_contracts.internal.v1.budget_service_pb2_grpc import (
+    add_BudgetServiceServicer_to_server,
+)
 from perdure_contracts.internal.v1.consent_service_pb2_grpc import (
     add_ConsentServiceServicer_to_server,
 )
@@ -28,7 +31,7 @@ from perdure_runtime.lifecycle import Group, Service
 from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
-from perdure_store import causes, erasures, run_migrations
+from perdure_store import budgets, causes, erasures, run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.run_ids import RunIds
@@ -40,6 +43,7 @@ from perdure_store.pool import acquire, open_pool
 from perdure_store.signals import Kept, KeyedSignal, keep_signals
 from perdure_store.timers import FailedDelivery, drop_orphans, put_off
 
+from perdure_coordinator.budget_servicer import Budgets
 from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
@@ -59,6 +63,7 @@ HOT = "perdure.internal.v1.CoordinatorService"
 CONTROL = "perdure.internal.v1.ControlService"
 SCALER = "externalscaler.ExternalScaler"
 CONSENT = "perdure.internal.v1.ConsentService"
+BUDGETS = "perdure.internal.v1.BudgetService"
 
 UNTRACED = frozenset(
     f"/{HOT}/{method}"
@@ -150,6 +155,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
             ),
             SCALER: partial(add_ExternalScalerServicer_to_server, Scaler(spare)),
             CONSENT: partial(add_ConsentServiceServicer_to_server, Consent(spare, subjects)),
+            BUDGETS: partial(add_BudgetServiceServicer_to_server, Budgets(spare)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )
@@ -187,7 +193,7 @@ async def _put_off(spare: asyncpg.Pool, failed: list[FailedDelivery]) -> list[bo
 
 async def _go_on(spare: asyncpg.Pool, org: str, owner: UUID, timer_id: int) -> bool:
     async with acquire(spare) as connection:
-        for cursor in (causes.go_on, run_migrations.go_on, erasures.go_on):
+        for cursor in (causes.go_on, run_migrations.go_on, erasures.go_on, budgets.go_on):
             if await cursor(connection, org, owner, timer_id):
                 return True
     return False

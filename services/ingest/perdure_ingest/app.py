@@ -7,6 +7,7 @@ import asyncio
 import asyncpg
 import grpc
 from perdure_contracts.v1 import (
+    budget_service_pb2_grpc,
     connection_service_pb2_grpc,
     consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
@@ -23,6 +24,7 @@ from perdure_store.listen import Listener
 from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 
+from perdure_ingest.budget_servicer import BudgetServicer
 from perdure_ingest.config import IngestConfig
 from perdure_ingest.connection_servicer import ConnectionServicer
 from perdure_ingest.consent_servicer import ConsentServicer
@@ -105,6 +107,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     connections = ConnectionServicer(doors, identify)
     system = SystemServicer(doors, identify)
     consent = ConsentServicer(doors, identify)
+    budgets = BudgetServicer(doors, identify)
     return {
         "perdure.v1.RunService": lambda server: (
             run_service_pb2_grpc.add_RunServiceServicer_to_server(runs, server)
@@ -116,6 +119,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
             dead_letter_service_pb2_grpc.add_DeadLetterServiceServicer_to_server(
                 dead_letters, server
             )
+        ),
+        "perdure.v1.BudgetService": lambda server: (
+            budget_service_pb2_grpc.add_BudgetServiceServicer_to_server(budgets, server)
         ),
         "perdure.v1.ConsentService": lambda server: (
             consent_service_pb2_grpc.add_ConsentServiceServicer_to_server(consent, server)

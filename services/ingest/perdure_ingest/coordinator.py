@@ -27,6 +27,7 @@ from perdure_runtime.lifecycle import Component
 from perdure_runtime.rpc.client import RpcClient
 from perdure_runtime.rpc.errors import from_status
 
+from perdure_ingest.budget_calls import BudgetCalls
 from perdure_ingest.consent_calls import ConsentCalls
 
 START_RUN = declare("ingest.start_run")
@@ -70,6 +71,7 @@ class Coordinator(Component):
         self._runs = coordinator_service_pb2_grpc.CoordinatorServiceStub(client.channel)
         self._control = control_service_pb2_grpc.ControlServiceStub(client.channel)
         self.consent = ConsentCalls(client)
+        self.budgets = BudgetCalls(client)
         self._starts = Batcher(
             self._send_starts, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
         )

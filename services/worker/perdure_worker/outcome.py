@@ -37,10 +37,11 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """The try ended well; `output` is JSON."""
+    """The try ended well; `output` is JSON, `cost` what it spent in millionths, None if unknown."""
 
     output: bytes
     effect: Effect = Effect.NONE
+    cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,7 @@ class Failed:
     details: bytes = b""
     retry_after: float | None = None
     effect: Effect = Effect.NONE
+    cost: int | None = None
 
 
 Outcome = Completed | Failed
@@ -78,6 +80,7 @@ def bounded(outcome: Outcome, max_output: int) -> Outcome:
         f"the output holds {len(outcome.output)} bytes; at most {max_output} are allowed: "
         "store it elsewhere and return a reference",
         effect=outcome.effect,
+        cost=outcome.cost,
     )
 
 
@@ -101,6 +104,8 @@ def to_report(
     item = coordinator_service_pb2.ReportResultItem(
         lease=lease, effect_outcome=_EFFECTS[outcome.effect], next_lease_id=next_lease_id
     )
+    if outcome.cost is not None:
+        item.cost_micros = outcome.cost
     if isinstance(outcome, Completed):
         item.output = outcome.output
     else:

@@ -26,7 +26,7 @@ ERASED = {
     "scopes": {"item", "carry", "output", "error"},
     "signals": {"data"},
     "steps": {"input", "output", "error"},
-    "timers": {"details"},
+    "timers": {"details", "failure"},
 }
 """Columns that an erasure replaces or whose rows it removes."""
 
@@ -55,6 +55,8 @@ FREE = {
     "suppressions": _KEPT,
     "erasures": _KEPT,
     "erasure_counts": _IDS,
+    "budgets": _IDS,
+    "budget_charges": _IDS,
     "audit_log": "what operators did; subjects stand there by their hash",
     "connections": _IDS,
     "connection_secrets": "credentials of the org, sealed; not of the subjects of its work",

@@ -199,7 +199,6 @@ def test_the_refusal_carries_its_reason_and_a_violation_for_each_problem() -> No
     ("document", "path", "name"),
     [
         ("trigger: {event: x}", "trigger", "trigger"),
-        ("limits: {cost: 2.5}", "limits.cost", "cost"),
     ],
 )
 def test_later_constructs_of_the_document_are_refused_by_name(
@@ -225,7 +224,6 @@ def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> 
     "construct",
     [
         "effect_key",
-        "cost",
     ],
 )
 def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
@@ -389,9 +387,12 @@ def test_an_exclusive_key_is_a_template_over_the_input(exclusive: str, path: str
         ("name: w\nnodes: {a: {task: {handler: h}, subject: s, purpose: P!}}", "nodes.a.purpose"),
         ("name: w\nnodes: {a: {task: {handler: h}, subject: true}}", "nodes.a.subject"),
         ("name: w\nsubject: '${nodes.a.output}'\nnodes: {a: {wait: 1s}}", "subject"),
+        ("name: w\nnodes: {a: {wait: 1s, cost: 1}}", "nodes.a.cost"),
+        ("name: w\nlimits: {cost: much}\nnodes: {a: {wait: 1s}}", "limits.cost"),
+        ("name: w\nlimits: {cost: -1}\nnodes: {a: {wait: 1s}}", "limits.cost"),
     ],
 )
-def test_a_subject_stands_on_work_and_a_purpose_says_for_whom(text: str, path: str) -> None:
+def test_subjects_and_costs_stand_on_work_and_a_purpose_says_for_whom(text: str, path: str) -> None:
     assert list(problems(text)) == [path]
 
 

@@ -21,6 +21,7 @@ from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.leasing import enqueue, hand_out
 from perdure_machine.decide.scope import run_input
 from perdure_machine.decide.shaping import shaped
+from perdure_machine.decide.spending import node_cost, put_estimate
 from perdure_machine.decide.standing import may_have_been_called
 from perdure_machine.decide.stopping import new_step, skip
 from perdure_machine.decide.uncaught import end_failed
@@ -182,10 +183,11 @@ def dispatch(
     keep_connection(draft, step, work.connection)
     # A step that was tried before, alone or with what it stands in, may have a call on record,
     # which only its acquisition looks up.
-    # So does whom it is about.
+    # So does whom it is about, and what it costs.
     may_have_called = step.fence > 0 or may_have_been_called(node.kind, place)
-    is_looked_up = may_have_called or work.subject is not None
+    is_looked_up = may_have_called or work.subject is not None or work.cost is not None
     about_step(draft, step, work.subject)
+    put_estimate(draft, step, work.cost)
     offer = None if is_looked_up else draft.take_offer(Queue(node.lane, owner))
     if offer is not None and has_place(draft, step, offer.lease_id, work.connection):
         draft.chained = hand_out(draft, step, offer.lease_id, offer.worker)
@@ -202,18 +204,24 @@ def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a step is to do, JSON, whom that is about, and the connection that it needs."""
+    """What a step is to do, JSON, whom that is about, and the connection that it needs.
+
+    `cost` is what a try of it may cost, in millionths.
+    """
 
     input: bytes
     subject: str | None = None
     connection: str | None = None
+    cost: int | None = None
 
 
 def work_of(draft: Draft, node: Node, scope: Scope) -> Work:
     """Return the work of a node, a task's or a call. Raises `ExpressionFailed`."""
     assert isinstance(node.kind, Task | Http | Grpc)
     payload = _work_input(draft, node.kind, scope)
-    return Work(payload, node_subject(node, scope), chosen_connection(node, scope))
+    return Work(
+        payload, node_subject(node, scope), chosen_connection(node, scope), node_cost(node, scope)
+    )
 
 
 def _work_input(draft: Draft, kind: Task | Call, scope: Scope) -> bytes:
@@ -254,7 +262,8 @@ def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
 def expressions_of(node: Node) -> list[Expression | Template | None]:
     """Return the expressions that are evaluated when the node begins."""
     connection = node.connection if isinstance(node.connection, Template) else None
-    return [node.when, node.deadline, node.subject, connection, *_of_kind(node.kind)]
+    about = (node.subject, connection, node.cost)
+    return [node.when, node.deadline, *about, *_of_kind(node.kind)]
 
 
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:

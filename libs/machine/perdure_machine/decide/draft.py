@@ -23,7 +23,9 @@ from perdure_machine.actions import (
     RecordAttempt,
     RecordHistory,
     SetTimer,
+    Settle,
 )
+from perdure_machine.budgets import CostState, Spending
 from perdure_machine.decide.redacting import redacted
 from perdure_machine.decide.sight import Sight
 from perdure_machine.definition.model import ChildRun, Definition
@@ -52,6 +54,8 @@ from perdure_machine.view import (
     ScopeState,
     StepState,
     View,
+    ViewTooNarrow,
+    Wanted,
 )
 
 
@@ -78,6 +82,10 @@ class Draft(Sight):
         self.attempts = list(view.attempts)
         self.timers = dict(view.timers)
         self.children = dict(view.children)
+        self.costs = dict(view.costs)
+        self.spending, self.budgets = view.spending, view.budgets
+        self.paid: int | None = None  # what the reporter of a try told that it cost
+        self.did_nothing = False  # the reporter told that the try certainly did nothing outside
         self.mail = view.mail
         self.connections = dict(view.connections)
         self.actions: list[Action] = []
@@ -243,6 +251,28 @@ class Draft(Sight):
         node = self.definition.nodes.get(step.node)
         if node is not None and node.connection is not None:
             self.actions.append(FreeSlot(step.step, step.lease_id))
+        if node is not None and node.cost is not None:
+            self._settle(step, outcome)
+
+    def _settle(self, step: StepState, outcome: AttemptOutcome) -> None:
+        """Settle what was set aside for a try: what it told, else the estimate.
+
+        One that was handed back, or certainly did nothing, costs nothing. Raises `ViewTooNarrow`.
+        """
+        cost, spending = self.costs_of(step)
+        paid = self.paid
+        if paid is None:
+            is_free = outcome is AttemptOutcome.RELEASED or self.did_nothing
+            paid = 0 if is_free else cost.reserved
+        self.costs[step.step] = replace(cost, reserved=0, spent=cost.spent + paid)
+        self.spending = Spending(spending.spent + paid, spending.reserved - cost.reserved)
+        self.actions.append(Settle(step.step, step.fence, cost.reserved, paid))
+
+    def costs_of(self, step: StepState) -> tuple[CostState, Spending]:
+        """Return what a step costs and what the run has spent. Raises `ViewTooNarrow`."""
+        if step.step not in self.costs or self.spending is None:
+            raise ViewTooNarrow(Wanted(costs=frozenset({step.step})))
+        return self.costs[step.step], self.spending
 
     def record(
         self, kind: str, step: StepState | None = None, **details: str | int | float
@@ -342,6 +372,9 @@ class Draft(Sight):
             known_places=frozenset(self._known_places),
             open_inside={},
             children=self.children,
+            costs=self.costs,
+            spending=self.spending,
+            budgets=self.budgets,
             leaving=None,
             rows={},
             absent_scopes=frozenset(),

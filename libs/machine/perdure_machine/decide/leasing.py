@@ -22,6 +22,7 @@ from perdure_machine.decide.effects import (
 )
 from perdure_machine.decide.failing import fail_forgotten, fail_try, fail_unrepeatable
 from perdure_machine.decide.parking import PAUSE, park
+from perdure_machine.decide.spending import reserve
 from perdure_machine.decide.standing import stand
 from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.events import Acquire, ExpireLease, Release
@@ -66,7 +67,7 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
         give_to_review(draft, step)
         fail_forgotten(draft, step)
         return Gone()
-    if refuse_suppressed(draft, step):
+    if refuse_suppressed(draft, step) or not reserve(draft, step):
         return Gone()
     return hand_out(draft, step, event.lease_id, event.worker)
 

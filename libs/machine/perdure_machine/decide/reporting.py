@@ -44,6 +44,7 @@ def report(draft: Draft, event: Report) -> Reply:
 
 def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
     settle_effect(draft, step, event.fence, _effect_outcome(event))
+    draft.paid, draft.did_nothing = event.cost, event.effect is EffectOutcome.NOT_PERFORMED
     match event.outcome:
         case Succeeded(output):
             return _succeed(draft, step, output, event)

@@ -74,6 +74,7 @@ def build_graph(
             undo_attempted=_undoes_attempts(graph.source.nodes[id_]),
             subject=draft.subject,
             purpose=draft.purpose,
+            cost=draft.cost,
         )
     for id_, draft in graph.undos.items():
         nodes[undo_of(id_)] = node_in_no_graph(undo_of(id_), graph.source.container, draft)
@@ -119,6 +120,7 @@ def node_in_no_graph(id_: str, container: str, draft: Draft) -> Node:
         subject=draft.subject,
         purpose=draft.purpose,
         connection=draft.connection,
+        cost=draft.cost,
     )
 
 

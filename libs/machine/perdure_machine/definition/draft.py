@@ -89,6 +89,7 @@ class Draft:
     graph_output: Template | None
     subject: Template | None
     purpose: str
+    cost: Template | None
 
     def part(self, path: Path) -> str:
         """Return the member of the node that something at `path` stands in."""
@@ -161,6 +162,7 @@ class Drafter(NodeCompiler):
             graph_output=graph_output,
             subject=self.optional(node, "subject"),
             purpose=str(node.get("purpose", "")),
+            cost=self.optional(node, "cost"),
         )
 
     def undo(self, node: Mapping[str, Json]) -> Draft | None:

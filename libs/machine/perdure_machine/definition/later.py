@@ -9,7 +9,6 @@ from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
 DOCUMENT = frozenset({"trigger"})
-LIMITS = frozenset({"cost"})
 KINDS = frozenset(
     {
         "approval",
@@ -17,7 +16,6 @@ KINDS = frozenset(
 )
 NODE = KINDS | {
     "effect_key",
-    "cost",
 }
 WAIT = frozenset({"until", "calendar", "zone"})
 EFFECTS = frozenset({"reconcile"})
@@ -27,9 +25,6 @@ BLOCKS = ("for_each", "repeat", "group")
 def without_later(document: dict[str, Json], problems: Problems) -> dict[str, Json]:
     """Return the document without constructs of later versions, each noted as a problem."""
     kept = _without(document, DOCUMENT, (), problems)
-    limits = kept.get("limits")
-    if isinstance(limits, dict):
-        kept["limits"] = _without(limits, LIMITS, ("limits",), problems)
     nodes = kept.get("nodes")
     if isinstance(nodes, dict):
         kept["nodes"] = {id_: _node(node, ("nodes", id_), problems) for id_, node in nodes.items()}

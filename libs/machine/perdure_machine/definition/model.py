@@ -338,7 +338,8 @@ class Node:
     `on_failure` leads to. `container` is the node whose sub-graph it stands in, empty for none.
     `survivors`: some node that descends from it may run after it failed. `undo` is the node of its
     compensation, which is in no graph; it runs for a completed step, or where `undo_attempted` for
-    any that was begun. `subject` gives whom the node's work is about, `purpose` what it is for.
+    any that was begun. `subject` gives whom the node's work is about, `purpose` what it is for,
+    `cost` what a try of it is estimated to cost.
     """
 
     id: str
@@ -364,6 +365,7 @@ class Node:
     undo_attempted: bool = False
     subject: Template | None = None
     purpose: str = ""
+    cost: Template | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,10 +390,14 @@ class Graph:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Most steps of a run, and its greatest age in seconds, None for none."""
+    """Most steps of a run, its greatest age in seconds, and most that it may cost in millionths.
+
+    None for no limit.
+    """
 
     steps: int
     age: float | None
+    cost: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

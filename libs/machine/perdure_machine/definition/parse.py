@@ -8,6 +8,7 @@ from types import MappingProxyType
 from typing import TypedDict
 
 from perdure_machine.definition import terms
+from perdure_machine.definition.about import check_amount
 from perdure_machine.definition.at_end import at_end, drafts_at_end, named
 from perdure_machine.definition.building import (
     GraphDraft,
@@ -179,7 +180,8 @@ def _limits(limits: Json, problems: Problems) -> Limits:
     seconds = None
     if isinstance(age, str | int | float):
         seconds = duration_at(age, ("limits", "age"), problems)
-    return Limits(steps if isinstance(steps, int) else DEFAULT_MAX_STEPS, seconds)
+    cost = check_amount(members.get("cost"), ("limits", "cost"), problems)
+    return Limits(steps if isinstance(steps, int) else DEFAULT_MAX_STEPS, seconds, cost)
 
 
 def _built(

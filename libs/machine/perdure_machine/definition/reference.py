@@ -173,7 +173,7 @@ def _later() -> Iterator[str]:
     yield "These are refused by name.\n"
     effects = sorted(f"effect: {kind}" for kind in later.EFFECTS)
     names = {
-        "of the document": sorted(later.DOCUMENT | later.LIMITS),
+        "of the document": sorted(later.DOCUMENT),
         "kinds of nodes": sorted(later.KINDS),
         "on nodes": [*sorted(_on_nodes()), *effects],
     }

@@ -80,9 +80,14 @@ class Connections:
 
     def repair(self, org: str, name: str, now: float) -> None:
         """Let steps use a connection again, and bring back those that are parked on it."""
-        row, cause = self._rows[org, name], cause_of(name)
+        row = self._rows[org, name]
         row.disabled = False
         row.open_until, row.failures, row.opened, row.probe = None, 0, 0, None
+        self.raise_cause(org, cause_of(name), now)
+        self.unblock(now)
+
+    def raise_cause(self, org: str, cause: str, now: float) -> None:
+        """Bring back the steps that are parked on a cause."""
         self._causes[org, cause] = self._generation(org, cause) + 1
         timer = SetTimer(
             TimerKind.CAUSE_GONE, None, 0.0, self._causes[org, cause], f"0 {cause}".encode()
@@ -92,7 +97,6 @@ class Connections:
             if run.state.org == org and parked:
                 number = next(self._timer_ids)
                 run.timers[number] = TimerRow(number, org, run.state.run_id, timer, now)
-        self.unblock(now)
 
     def tell(self, org: str, tried: Tried, now: float) -> None:
         """Count how a try went (the breaker), and note credentials that were refused."""

@@ -18,6 +18,7 @@ from perdure_runtime.errors import (
 )
 
 from perdure_machine.actions import Instant, SetTimer
+from perdure_machine.budgets import BUDGET, Period
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, check_start, decide, decide_start
 from perdure_machine.decide.callbacks import answer_to, invalid
@@ -41,6 +42,7 @@ from perdure_machine.events import (
 )
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
+from perdure_machine.memory.budgets import Budgets
 from perdure_machine.memory.consent import Suppressions
 from perdure_machine.memory.erasing import Erasures
 from perdure_machine.memory.folding import fold
@@ -102,12 +104,15 @@ class MemoryEngine(Reads):
         self._workflows = Workflows()
         self._keys = StartKeys(retention)
         self.suppressions = Suppressions()
+        self.budgets = Budgets()
         self._run_numbers = count(1)
         self.erasures = Erasures(self._runs, self._post, self._timer_ids)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self.now += seconds
+        before, self.now = self.now, self.now + seconds
+        for org, name in self.budgets.begun(before, self.now):
+            self.connections.raise_cause(org, BUDGET + name, self.now)
         self._post.drop_expired(self.now)
         self.connections.unblock(self.now)
 
@@ -232,6 +237,7 @@ class MemoryEngine(Reads):
             queue=self._queue(row.state),
             suppressed=self.suppressions.of_steps(row),
             erasing=self.erasures.portions(row),
+            budgets=self.budgets.of(row.state, self.now),
         )
         folded = fold(view, events, partial(self._decide, row.definition), self._widen)
         try:
@@ -242,6 +248,13 @@ class MemoryEngine(Reads):
             raise
         row.blocked |= {step: row.connected[step] for step in folded.blocked}
         return [folded.answers[place] for place in range(len(events))]
+
+    def put_budget(
+        self, org: str, name: str, micros: int, period: Period = Period.TOTAL, workflow: str = ""
+    ) -> None:
+        """Make a budget or change it, and bring back what is parked on it."""
+        self.budgets.put(org, name, micros, period, workflow)
+        self.connections.raise_cause(org, BUDGET + name, self.now)
 
     def erase_subject(self, org: str, subject: str) -> UUID:
         """Have every run about a subject erased; return the erasure's id."""
@@ -395,6 +408,7 @@ class MemoryEngine(Reads):
         self._post.check(changes)
         write_changes(row, changes, self.now, self._timer_ids)
         self.erasures.write(row, changes, self.now)
+        self.budgets.write(row, changes, self.now)
         self._post.write(changes, self.now)
         freed = [(one.step, one.lease_id) for one in changes.freed]
         self.connections.write(row, freed, self.now)

@@ -14,6 +14,7 @@ from perdure_machine.actions import (
     RecordHistory,
     SetTimer,
 )
+from perdure_machine.budgets import CostState, Spending
 from perdure_machine.definition.model import Definition
 from perdure_machine.migration import Told
 from perdure_machine.places import At, Place
@@ -128,6 +129,8 @@ class RunRow:
     history: list[HistoryRow] = field(default_factory=list)
     migrations: dict[UUID, Told] = field(default_factory=dict)
     subjects: dict[int, PutSubject] = field(default_factory=dict)
+    costs: dict[int, CostState] = field(default_factory=dict)
+    spending: Spending = field(default_factory=Spending)
 
     def passed(self, now: float) -> frozenset[RunLimit]:
         """Return the limits that the run is past."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from perdure_machine.budgets import CostState
 from perdure_machine.decide.children import MAX_LEFT_AT_ONCE, is_leaving
 from perdure_machine.decide.winding import MAX_STOPPED_AT_ONCE, scopes_inside
 from perdure_machine.mailbox import Mailbox
@@ -35,6 +36,8 @@ def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
             passed=row.passed(now),
             connections=dict(row.connections),
             mail=mail,
+            costs={n: row.costs.get(n, CostState(n, 0)) for n in row.steps},
+            spending=row.spending,
         )
     )
 

@@ -24,6 +24,7 @@ class Limits(Part):
 
     steps: int | Unset = UNSET
     age: Duration | Unset = UNSET
+    cost: float | str | Unset = UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -87,7 +87,7 @@ class Kind(Part):
     """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first.
 
     `compensate` takes back what the node did; of a `Finish` it is whether what completed is.
-    `subject` is whom the work is about, `purpose` what it is for.
+    `subject` is whom the work is about, `purpose` what it is for, `cost` what a try may cost.
     """
 
     NAME: ClassVar[str]
@@ -110,6 +110,7 @@ class Kind(Part):
     priority: int | Unset = UNSET
     subject: str | int | Expr | Unset = UNSET
     purpose: str | Unset = UNSET
+    cost: float | str | Expr | Unset = UNSET
 
     def written(self) -> Json:
         """Return the node as the document has it."""

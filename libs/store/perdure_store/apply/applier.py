@@ -36,6 +36,13 @@ from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
 from perdure_store.apply.mail import hold_ended, write_mail
+from perdure_store.apply.spending import (
+    BudgetsNotLocked,
+    OrgWorkflow,
+    Purse,
+    await_periods,
+    write_spending,
+)
 from perdure_store.apply.write import write_changes
 from perdure_store.apply.write_capacity import block_rows
 from perdure_store.causes import CausesMissing, make_causes
@@ -43,6 +50,15 @@ from perdure_store.pool import Connection
 from perdure_store.transaction import Transaction, transaction
 
 COMMIT_EVENTS = fail_points.declare("store.commit_events")
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """What a batch has turned out to need before any run is locked (R14)."""
+
+    exclusive: set[Key] = field(default_factory=set)
+    asked: list[Asked] = field(default_factory=list)
+    budgets: set[OrgWorkflow] = field(default_factory=set)
 
 
 class Applier:
@@ -73,22 +89,22 @@ class Applier:
         Without `wait` a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row
         was not as the decision saw it, and what the database raises; then nothing was applied.
         """
-        exclusive: set[Key] = set()
-        asked: list[Asked] = []
+        ahead = _Ahead()
 
         async def attempt(first: frozenset[OrgKey]) -> list[Answers | Skipped]:
             return await self._catalogue.complete(
-                connection,
-                lambda: self._apply_once(connection, batch, exclusive, asked, first, wait=wait),
+                connection, lambda: self._apply_once(connection, batch, ahead, first, wait=wait)
             )
 
         while True:
             try:
                 return await in_key_order(attempt)
             except KeysNotLocked as missing:
-                exclusive.add(missing.key)
+                ahead.exclusive.add(missing.key)
             except CapacityNotTaken as missing:
-                asked.append(missing.wanted)
+                ahead.asked.append(missing.wanted)
+            except BudgetsNotLocked as missing:
+                ahead.budgets.add(missing.whose)
             except CausesMissing as missing:
                 await make_causes(connection, missing.org, missing.causes)
 
@@ -96,16 +112,17 @@ class Applier:
         self,
         connection: Connection,
         batch: Sequence[RunEvents],
-        exclusive: Collection[Key],
-        asked: Sequence[Asked],
+        ahead: _Ahead,
         first: frozenset[OrgKey],
         *,
         wait: bool,
     ) -> list[Answers | Skipped]:
         async with transaction(connection, COMMIT_EVENTS) as tx:
-            await lock_keys(connection, exclusive)
-            places = Places(connection)
-            await places.reserve([*asked, *await places.find(_acquisitions(batch, asked))])
+            await lock_keys(connection, ahead.exclusive)
+            places, purse = Places(connection), Purse(ahead.budgets)
+            acquisitions = _acquisitions(batch, ahead.asked)
+            await places.reserve([*ahead.asked, *await places.find(acquisitions)])
+            await purse.lock(connection)
             runs = await lock_runs(connection, [one.run_id for one in batch], wait=wait)
             keys = KeyLocks(connection)
             await keys.lock(first)
@@ -118,7 +135,8 @@ class Applier:
             }
             leads_to = {one for view in views.values() for one in targets(view)}
             definitions = self._catalogue.definitions(leads_to)
-            folder = _Folder(self._catalogue, connection, keys, places, dict.fromkeys(exclusive))
+            exclusive = dict.fromkeys(ahead.exclusive)
+            folder = _Folder(self._catalogue, connection, keys, places, purse, exclusive)
             folded = await folder.fold_all(present, views, definitions)
             await self._write(tx, list(folded.values()), keys)
             await places.write({run_id: one.view for run_id, one in folded.items()})
@@ -133,6 +151,8 @@ class Applier:
             await write_mail(tx.connection, changes, retention=self._retention)
             await write_subjects(tx.connection, changes, self._subjects)
             await write_erasures(tx.connection, changes)
+            await write_spending(tx.connection, changes)
+            await await_periods(tx.connection, changes)
             tx.on_commit(lambda: self._committed(changes))
 
 
@@ -148,8 +168,10 @@ class _Folder:
         connection: Connection,
         keys: KeyLocks,
         places: Places,
+        purse: Purse,
         exclusive: dict[Key, UUID | None],
     ) -> None:
+        self._purse = purse
         self._catalogue = catalogue
         self._connection = connection
         self._keys = keys
@@ -184,6 +206,7 @@ class _Folder:
             return error
         folding.view = decision.view
         folding.actions += decision.actions
+        self._purse.note(run.org, decision.actions)
         return decision.reply
 
     async def _decide(self, folding: _Folded, event: Event) -> Decision:
@@ -201,6 +224,9 @@ class _Folder:
                 )
                 folding.loaded = more.added_to(folding.loaded)
                 folding.view = more.added_to(folding.view)
+                if narrow.wanted.budgets:
+                    budgets = self._purse.of(folding.view.run)
+                    folding.view = replace(folding.view, budgets=budgets)
                 if narrow.wanted.queue:
                     queue = await self._queue(folding.view.run)
                     folding.view = replace(folding.view, queue=queue)

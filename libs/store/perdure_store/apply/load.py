@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 import asyncpg
+from perdure_machine.budgets import CostState, Spending
 from perdure_machine.decide.compensating import MAX_LOOKED_AT
 from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE
 from perdure_machine.definition.model import Definition
@@ -61,6 +62,7 @@ from perdure_store.apply.rows import (
     step_state,
     timer_state,
 )
+from perdure_store.apply.spending import load_costs
 from perdure_store.causes import hold_causes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -134,6 +136,7 @@ class More:
     mail: MoreMail
     suppressed: Mapping[int, bool]
     erasing: Mapping[Place, Portion]
+    money: tuple[Mapping[int, CostState], Spending | None]
     leaving: tuple[ChildState, ...] = ()
     reopening: tuple[int, ...] = ()
     compensable: tuple[int, ...] = ()
@@ -180,6 +183,8 @@ class More:
             erasing={**view.erasing, **self.erasing},
             causes={**view.causes, **self.causes},
             connections={**self.connections, **view.connections},
+            costs={**self.money[0], **view.costs},
+            spending=view.spending if view.spending is not None else self.money[1],
         )
 
 
@@ -234,6 +239,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         await load_more_mail(connection, run, wanted, keys),
         await load_suppressed(connection, run.run_id, wanted.consents),
         {place: await load_portion(connection, run.run_id, place) for place in wanted.erasing},
+        await load_costs(connection, run.run_id, wanted.costs),
         leaving,
         tuple(row["step"] for row in reopening),
         tuple(row["step"] for row in compensable),

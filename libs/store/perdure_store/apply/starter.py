@@ -36,6 +36,7 @@ from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.mail import load_more_mail, write_mail
 from perdure_store.apply.parting import together_or_apart
 from perdure_store.apply.run_ids import RunIds
+from perdure_store.apply.spending import write_spending
 from perdure_store.apply.turns import Turns, release_start_keys
 from perdure_store.apply.write import write_changes
 from perdure_store.pool import Connection
@@ -227,6 +228,7 @@ class Starter:
             now_ms = await write_changes(tx.connection, changes, retention=self._retention)
             await write_mail(tx.connection, changes, retention=self._retention)
             await write_subjects(tx.connection, changes, self._subjects)
+            await write_spending(tx.connection, changes)
             tx.on_commit(lambda: self._run_ids.learn(now_ms))
             tx.on_commit(lambda: self._committed(changes))
 

@@ -143,6 +143,8 @@ WITH run AS (
     DELETE FROM dead_letters WHERE run_id = $1
 ), unsent AS (
     DELETE FROM timers WHERE run_id = $1 AND kind = 'emit'
+), failures AS (
+    UPDATE timers SET failure = NULL WHERE run_id = $1 AND kind <> 'emit' AND failure IS NOT NULL
 ), refused AS (
     UPDATE run_migration_outcomes SET refusals = NULL WHERE run_id = $1 AND refusals IS NOT NULL
 )

@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import inf
 from uuid import UUID
 
+from perdure_machine.budgets import Period
 from perdure_machine.capacity import Tried
 from perdure_machine.events import Event
 from perdure_machine.mailbox import SignalState
@@ -118,6 +119,16 @@ class MemoryPort:
     async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
         """Take a subject off the list again."""
         self.engine.suppressions.remove(org, subject, purpose)
+
+    async def put_budget(
+        self, org: str, name: str, micros: int, period: Period = Period.TOTAL, workflow: str = ""
+    ) -> None:
+        """Make a budget or change it."""
+        self.engine.put_budget(org, name, micros, period, workflow)
+
+    async def budget_left(self, org: str, name: str) -> int:
+        """Return what is neither spent nor set aside of a budget."""
+        return self.engine.budgets.left(org, name, self.engine.now)
 
     async def erase(self, org: str, subject: str) -> UUID:
         """Begin to erase all that is about a subject; return the erasure's id."""

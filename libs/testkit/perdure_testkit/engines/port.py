@@ -8,6 +8,7 @@ from typing import Protocol
 from uuid import UUID
 
 from perdure_machine.actions import Instant
+from perdure_machine.budgets import Period
 from perdure_machine.capacity import Tried
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
 from perdure_machine.mailbox import SignalState
@@ -182,6 +183,14 @@ class Engine(Protocol):
 
     async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
         """Take a subject off the list again."""
+
+    async def put_budget(
+        self, org: str, name: str, micros: int, period: Period = Period.TOTAL, workflow: str = ""
+    ) -> None:
+        """Make a budget or change it."""
+
+    async def budget_left(self, org: str, name: str) -> int:
+        """Return what is neither spent nor set aside of a budget."""
 
     async def erase(self, org: str, subject: str) -> UUID:
         """Begin to erase all that is about a subject; return the erasure's id."""

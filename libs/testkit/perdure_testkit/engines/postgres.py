@@ -7,6 +7,7 @@ from dataclasses import replace
 from uuid import UUID, uuid4
 
 import asyncpg
+from perdure_machine.budgets import Period
 from perdure_machine.changes import Changes
 from perdure_machine.decide.callbacks import answer_to, invalid
 from perdure_machine.events import (
@@ -38,7 +39,7 @@ from perdure_machine.states import TimerKind
 from perdure_machine.subjects import EVERY_PURPOSE, SubjectKey
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
-from perdure_store import causes, erasures, run_migrations
+from perdure_store import budgets, causes, erasures, run_migrations
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -119,7 +120,8 @@ _OF_RUNS = (
     "children", "effects", "attempts", "steps", "run_tags",
     "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
     "run_migrations", "run_migration_outcomes", "run_subjects", "suppressions",
-    "erasures", "erasure_runs", "erasure_counts", "audit_log",
+    "erasures", "erasure_runs", "erasure_counts",
+    "budgets", "budget_charges", "step_costs", "run_spending", "audit_log",
 )  # fmt: skip
 SUBJECT_KEY = SubjectKey(b"a key of tests, of no less than 32 bytes")
 EVER = 1e9
@@ -203,7 +205,10 @@ class PostgresPort(ConnectionsPort):
         """Deliver a timer and do what it asks for; one of no run of its org is deleted."""
         reply = await self._submit_one(timer.org, timer.run_id, FireTimer(timer.timer_id))
         if isinstance(reply, NotFound):
-            if await causes.go_on(self.coordinator, timer.org, timer.run_id, timer.timer_id):
+            cursor = timer.org, timer.run_id, timer.timer_id
+            if await causes.go_on(self.coordinator, *cursor) or await budgets.go_on(
+                self.coordinator, *cursor
+            ):
                 return Applied()
             await drop_orphans(self.coordinator, [timer.timer_id])
             return Stale()
@@ -333,6 +338,18 @@ class PostgresPort(ConnectionsPort):
     async def allow(self, org: str, subject: str, purpose: str = EVERY_PURPOSE) -> None:
         """Take a subject off the list again."""
         await remove_suppression(self.coordinator, suppression(org, subject, purpose))
+
+    async def put_budget(
+        self, org: str, name: str, micros: int, period: Period = Period.TOTAL, workflow: str = ""
+    ) -> None:
+        """Make a budget or change it."""
+        asked = budgets.BudgetAsked(org, name, workflow, micros, period, "EUR", "test")
+        await budgets.put_budget(self.coordinator, asked)
+
+    async def budget_left(self, org: str, name: str) -> int:
+        """Return what is neither spent nor set aside of a budget."""
+        (found,) = await budgets.list_budgets(self.admin, org, name)
+        return found.micros - found.spent - found.reserved
 
     async def erase(self, org: str, subject: str) -> UUID:
         """Begin to erase all that is about a subject; return the erasure's id."""

@@ -19,6 +19,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     StepGrant,
 )
 from perdure_machine.events import Failed, Offer, Queue, Report, Succeeded
+from perdure_machine.money import MAX_MICROS
 from perdure_machine.node_error import reported_error
 from perdure_machine.replies import Applied, Reply
 from perdure_machine.states import EffectOutcome
@@ -72,8 +73,16 @@ def _report(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Su
         offer=_offer(item, worker, queues),
         jitter=random.random(),
         connection_generation=item.connection_generation,
+        cost=_cost(item),
     )
     return parse_uuid(lease.run_id, "items.lease.run_id"), lease.org, event
+
+
+def _cost(item: ReportResultItem) -> int | None:
+    """Return what a try came to, within what can be counted."""
+    if not item.HasField("cost_micros"):
+        return None
+    return min(max(0, item.cost_micros), MAX_MICROS)
 
 
 async def _submit(

@@ -10,7 +10,7 @@ import json
 import math
 import traceback
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NoReturn
 
 from perdure import Handler, HandlerContext, HandlerError, RawJson
@@ -33,6 +33,9 @@ class Invocation:
 
     def run(self) -> Outcome:
         """Call a plain function; never raises."""
+        return replace(self._outcome(), cost=self.context.costs.micros)
+
+    def _outcome(self) -> Outcome:
         try:
             given = decode_input(self.context.input_bytes)
             return encode_output(self.handler.function(given, self.context))
@@ -41,6 +44,9 @@ class Invocation:
 
     async def run_async(self) -> Outcome:
         """Call a coroutine function; raises nothing but the CancelledError of its being stopped."""
+        return replace(await self._outcome_async(), cost=self.context.costs.micros)
+
+    async def _outcome_async(self) -> Outcome:
         try:
             given = decode_input(self.context.input_bytes)
             answer: Awaitable[object] = self.handler.function(given, self.context)
