@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 
 _MICROS = 1_000_000
 
@@ -17,7 +17,10 @@ class Costs:
 
     def add(self, amount: float | str | Decimal) -> None:
         """Add units of money. Raises ValueError for what is no amount."""
-        more = Decimal(str(amount))
+        try:
+            more = Decimal(str(amount))
+        except InvalidOperation:
+            raise ValueError(f"{amount!r} is no amount") from None
         if not more.is_finite() or more < 0:
             raise ValueError(f"{amount!r} is no amount")
         with self._lock:
