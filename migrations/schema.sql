@@ -5,7 +5,7 @@ SET check_function_bodies = off;
 
 -- ---- Types
 
-CREATE TYPE effect_status AS ENUM ('in_flight', 'settled', 'refused', 'outcome_unknown', 'needs_review');
+CREATE TYPE effect_status AS ENUM ('in_flight', 'settled', 'refused', 'outcome_unknown', 'needs_review', 'given_up');
 CREATE TYPE outbox_state AS ENUM ('ready', 'sent', 'blocked');
 CREATE TYPE run_status AS ENUM ('running', 'completed', 'failed', 'cancelled', 'timed_out');
 CREATE TYPE scope_status AS ENUM ('pending', 'running', 'completed', 'failed');
@@ -62,6 +62,15 @@ AS $function$
            SELECT count(*) AS rows FROM outbox AS o
             WHERE o.connection IS NOT NULL AND o.state <> 'blocked' AND o.org = w.org AND o.connection = w.connection
      ) AS asking
+$function$
+;
+
+CREATE FUNCTION database_timeline()
+ RETURNS bigint
+ LANGUAGE sql
+ STABLE
+AS $function$
+    SELECT ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::bigint
 $function$
 ;
 
@@ -345,6 +354,7 @@ CREATE TABLE runs (
     uncompensated integer DEFAULT 0 NOT NULL,
     callback_secret bytea,
     erased boolean DEFAULT false NOT NULL,
+    has_effects boolean DEFAULT false NOT NULL,
     CONSTRAINT runs_pkey PRIMARY KEY (run_id),
     CONSTRAINT runs_children_counted CHECK (((open_children >= 0) AND (awaited_children >= 0))),
     CONSTRAINT runs_ended_when_final CHECK (((status = 'running'::run_status) = (ended_at IS NULL))),
@@ -435,6 +445,16 @@ CREATE TABLE effects (
     calls integer NOT NULL,
     begun_at timestamp with time zone NOT NULL,
     settled_at timestamp with time zone,
+    token uuid,
+    lease_expires_at timestamp with time zone,
+    digest bytea,
+    keep double precision,
+    can_look_up boolean DEFAULT false NOT NULL,
+    lookups integer DEFAULT 0 NOT NULL,
+    epoch integer DEFAULT 0 NOT NULL,
+    result bytea,
+    note text DEFAULT ''::text NOT NULL,
+    waiter integer,
     CONSTRAINT effects_pkey PRIMARY KEY (run_id, key),
     CONSTRAINT effects_calls_counted CHECK (((calls > 0) OR ((calls = 0) AND (status = 'refused'::effect_status)))),
     CONSTRAINT effects_kind_known CHECK ((kind = ANY (ARRAY['provider'::text, 'reconcile'::text, 'none'::text]))),
@@ -507,8 +527,8 @@ CREATE TABLE timers (
     failure text,
     CONSTRAINT timers_pkey PRIMARY KEY (timer_id),
     CONSTRAINT timers_internal_kinds CHECK ((internal = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text])))),
-    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text]))),
-    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text]))))
+    CONSTRAINT timers_kind_known CHECK ((kind = ANY (ARRAY['retry'::text, 'wait'::text, 'effect_wait'::text, 'effect_lease'::text, 'timeout'::text, 'deadline'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text]))),
+    CONSTRAINT timers_step_kinds CHECK (((step IS NULL) = (kind = ANY (ARRAY['effect_lease'::text, 'begin'::text, 'hand_over'::text, 'end_steps'::text, 'advance'::text, 'leave_children'::text, 'cancel_run'::text, 'emit'::text, 'park'::text, 'unpark'::text, 'replay'::text, 'reopen'::text, 'compensate'::text, 'migrate'::text, 'erase'::text, 'cause_gone'::text, 'new_period'::text]))))
 ) WITH (fillfactor=80, autovacuum_vacuum_scale_factor=0.01);
 
 CREATE TABLE scopes (
@@ -840,6 +860,26 @@ CREATE TABLE run_spending (
     CONSTRAINT run_spending_amounts CHECK (((spent >= 0) AND (reserved >= 0)))
 ) PARTITION BY RANGE (run_id);
 
+CREATE TABLE effect_decisions (
+    run_id uuid NOT NULL,
+    key text NOT NULL,
+    decided_at timestamp with time zone NOT NULL,
+    org text NOT NULL,
+    decision text NOT NULL,
+    actor text NOT NULL,
+    reason text NOT NULL,
+    CONSTRAINT effect_decisions_pkey PRIMARY KEY (run_id, key, decided_at),
+    CONSTRAINT effect_decisions_known CHECK ((decision = ANY (ARRAY['settled'::text, 'refused'::text, 'given_up'::text])))
+) PARTITION BY RANGE (run_id);
+
+CREATE TABLE epochs (
+    epoch integer NOT NULL,
+    begun_at timestamp with time zone NOT NULL,
+    system_id bigint NOT NULL,
+    timeline bigint NOT NULL,
+    CONSTRAINT epochs_pkey PRIMARY KEY (epoch)
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -862,6 +902,7 @@ CREATE INDEX steps_by_lease_expiry ON steps (lease_expires_at) WHERE (status = '
 CREATE INDEX steps_parked_on ON steps (org, parked_on, run_id) WHERE (parked_on IS NOT NULL);
 CREATE INDEX steps_to_compensate ON steps (run_id, ended_rank) WHERE compensable;
 CREATE INDEX steps_unfinished ON steps (run_id, step) WHERE (status = ANY (ARRAY['queued'::step_status, 'running'::step_status, 'backing_off'::step_status, 'waiting'::step_status, 'parked'::step_status]));
+CREATE INDEX effects_begun ON effects (run_id, step) WHERE (token IS NOT NULL);
 CREATE INDEX effects_open ON effects (begun_at) WHERE (status = ANY (ARRAY['in_flight'::effect_status, 'outcome_unknown'::effect_status, 'needs_review'::effect_status]));
 CREATE INDEX start_keys_by_expiry ON start_keys (expires_at) WHERE (expires_at IS NOT NULL);
 CREATE INDEX start_keys_by_run ON start_keys (run_id);
@@ -904,7 +945,7 @@ CREATE VIEW ways_of_waiting AS
  SELECT t.run_id,
     t.step
    FROM timers t
-  WHERE t.kind = ANY (ARRAY['wait'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text])
+  WHERE t.kind = ANY (ARRAY['wait'::text, 'effect_wait'::text, 'fan_out'::text, 'stop_inside'::text, 'start_child'::text, 'child_ended'::text])
 UNION ALL
  SELECT s.run_id,
     s.owner AS step
@@ -943,7 +984,18 @@ UNION ALL
      JOIN causes c ON c.org = s.org AND c.cause = s.parked_on
   WHERE c.generation = s.parked_generation OR (EXISTS ( SELECT
            FROM timers t
-          WHERE (t.run_id = ANY (ARRAY[s.run_id, c.cause_id])) AND t.kind = 'cause_gone'::text AND t.next_try < 'infinity'::timestamp with time zone));
+          WHERE (t.run_id = ANY (ARRAY[s.run_id, c.cause_id])) AND t.kind = 'cause_gone'::text AND t.next_try < 'infinity'::timestamp with time zone))
+UNION ALL
+ SELECT s.run_id,
+    s.step
+   FROM steps s
+  WHERE s.parked_on = 'review'::text AND (EXISTS ( SELECT
+           FROM effects e
+          WHERE e.run_id = s.run_id AND e.status = 'needs_review'::effect_status AND s.step =
+                CASE
+                    WHEN e.token IS NULL THEN e.step
+                    ELSE e.waiter
+                END));
 
 CREATE VIEW places_in_turn AS
  SELECT w.run_id
@@ -1149,6 +1201,10 @@ GRANT INSERT, SELECT, UPDATE ON step_costs TO perdure_coordinator;
 GRANT SELECT ON step_costs TO perdure_ingest;
 GRANT INSERT, SELECT, UPDATE ON run_spending TO perdure_coordinator;
 GRANT SELECT ON run_spending TO perdure_ingest;
+GRANT INSERT, SELECT ON effect_decisions TO perdure_coordinator;
+GRANT SELECT ON effect_decisions TO perdure_ingest;
+GRANT INSERT, SELECT ON epochs TO perdure_coordinator;
+GRANT SELECT ON epochs TO perdure_ingest, perdure_sweeper;
 
 GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
@@ -1156,6 +1212,8 @@ GRANT UPDATE (expires_at) ON start_keys TO perdure_sweeper;
 GRANT UPDATE (state, sent_at, entry_id) ON outbox TO perdure_relay;
 GRANT UPDATE (touched_at) ON correlation_keys TO perdure_sweeper;
 GRANT UPDATE (expires_at) ON signals TO perdure_sweeper;
+GRANT UPDATE (reason) ON effect_decisions TO perdure_coordinator;
+GRANT UPDATE (system_id, timeline) ON epochs TO perdure_coordinator;
 
 REVOKE EXECUTE ON FUNCTION connection_room(interval) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_coordinator;

@@ -7,7 +7,7 @@ import pytest
 from perdure_machine.events import Acquire, CancelRun, ExpireRun, RetryRun, TerminateRun
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Cancelled, Closed, Done, Gone
-from perdure_machine.states import EffectOutcome, RunStatus, StepStatus
+from perdure_machine.states import RunStatus, StepStatus
 from perdure_runtime.errors import FailedPrecondition, Reason
 from perdure_testkit.engines.driver import Driver, new_lease, offer_of
 
@@ -163,18 +163,6 @@ async def test_a_stand_in_for_a_failure_did_nothing_to_compensate(driver: Driver
     await driver.settle()
     state = await driver.engine.run(run)
     assert (state.status, state.compensations) == (RunStatus.FAILED, 0)
-
-
-async def test_r8_an_unresolved_call_is_not_compensated_and_that_is_told(driver: Driver) -> None:
-    call = {"url": "https://x.example", "method": "POST", "effect": "none"}
-    undo = {**UNDO, "when": "attempted"}
-    await driver.publish({"a": {"http": call, "compensate": undo}})
-    run = await driver.start()
-    await driver.fail(await driver.acquire(run, "a"), effect=EffectOutcome.UNKNOWN)
-    await driver.settle()
-    state = await driver.engine.run(run)
-    assert (state.status, state.uncompensated) == (RunStatus.FAILED, 1)
-    assert "compensation_refused" in await driver.kinds(run)
 
 
 @pytest.mark.parametrize("compensates", [True, False])

@@ -267,7 +267,7 @@ async def test_p4_a_repeated_report_tells_the_effect_key_of_the_chained_call_aga
 
 
 async def test_a_report_that_fails_its_run_chains_no_step_of_it(driver: Driver) -> None:
-    call = {"url": "https://x.example", "method": "POST"}
+    call = {"url": "https://x.example", "method": "POST", "effect": "provider"}
     nodes = {
         "a": {"task": {"handler": "x"}},
         "b": {"http": call, "needs": ["a"]},

@@ -85,7 +85,7 @@ async def test_r8_a_losers_effect_in_flight_may_finish_and_settle(
 ) -> None:
     call = {"http": {"url": "https://x.example", "method": "POST", "effect": effect}}
     run = await started(driver, {**RACE, "b": call})
-    loser = await driver.acquire(run, "b")
+    loser = await driver.call(run, "b")
     await driver.succeed(await driver.acquire(run, "a"))
     assert [one.status for one in await driver.engine.effects(run)] == [EffectStatus.IN_FLIGHT]
     await driver.fail(loser, effect=told)
@@ -95,11 +95,15 @@ async def test_r8_a_losers_effect_in_flight_may_finish_and_settle(
 async def test_r8_a_losers_effect_is_unknown_only_if_its_lease_is_lost(driver: Driver) -> None:
     call = {"http": {"url": "https://x.example", "method": "POST", "effect": "none"}}
     run = await started(driver, {**RACE, "b": call})
-    await driver.acquire(run, "b")
+    await driver.call(run, "b")
     await driver.succeed(await driver.acquire(run, "a"))
     await driver.engine.advance(11)
     await driver.expire_due()
-    assert [one.status for one in await driver.engine.effects(run)] == [EffectStatus.NEEDS_REVIEW]
+    assert [one.status for one in await driver.engine.effects(run)] == [EffectStatus.IN_FLIGHT]
+    await driver.engine.advance(20)
+    await driver.fire_due()
+    unknown = [EffectStatus.OUTCOME_UNKNOWN]
+    assert [one.status for one in await driver.engine.effects(run)] == unknown
     assert (await driver.statuses(run))["b"] == "cancelled"
     assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
 

@@ -289,22 +289,3 @@ async def test_the_error_of_an_earlier_try_does_not_stay_on_a_completed_step(
     await driver.submit(run, success(await driver.acquire(run, "a"), b"1"))
     step = await driver.step(run, "a")
     assert (step.status, step.error, step.output) == (StepStatus.COMPLETED, None, b"1")
-
-
-@pytest.mark.parametrize("timeout", ["5s", "1h"])
-async def test_p4_a_late_answer_settles_the_call_that_waits_for_a_person(
-    driver: Driver, timeout: str
-) -> None:
-    """Whether its worker was lost or took too long."""
-    call = {"url": "https://pay.example", "method": "POST"}
-    await driver.publish({"a": {"http": call, "timeout": timeout}})
-    run = await driver.start()
-    late = await driver.acquire(run, "a")
-    await driver.engine.advance(11)
-    await driver.settle()
-    (effect,) = await driver.engine.effects(run)
-    assert effect.status is EffectStatus.NEEDS_REVIEW
-    assert await driver.succeed(late) == Stale()
-    (effect,) = await driver.engine.effects(run)
-    assert effect.status is EffectStatus.SETTLED
-    assert (await driver.engine.run(run)).status is RunStatus.FAILED

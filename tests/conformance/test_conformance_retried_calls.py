@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import pytest
 from perdure_machine.events import Acquire
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import Applied, Gone, Granted
+from perdure_machine.replies import Applied, EffectSettled, Gone, Granted, Suspended
 from perdure_machine.states import EffectOutcome, EffectStatus, RunStatus, StepStatus
 from perdure_testkit.engines.driver import Driver, offer_of
 
@@ -38,11 +38,8 @@ async def ask_for(driver: Driver, run: UUID, path: str) -> object:
     return await driver.submit(run, Acquire(step.step, uuid4(), "w"))
 
 
-@pytest.mark.parametrize("effect", ["provider", "none"])
-async def test_r8_a_settled_call_stands_when_its_whole_is_tried_again(
-    driver: Driver, effect: str
-) -> None:
-    await driver.publish(paying(effect))
+async def test_r8_a_settled_call_stands_when_its_whole_is_tried_again(driver: Driver) -> None:
+    await driver.publish(paying("provider"))
     run = await driver.start()
     await driver.succeed(await driver.acquire(run, "g[0].a"))
     await driver.succeed(await driver.acquire(run, "g[0].pay"), b'{"paid": 12345678901234567890}')
@@ -61,18 +58,38 @@ async def test_r8_a_settled_call_stands_when_its_whole_is_tried_again(
     assert (settled.status, settled.calls) == (EffectStatus.SETTLED, 1)
 
 
-async def test_r8_a_call_of_unknown_outcome_is_not_made_again_by_the_next_try_of_its_whole(
+async def test_r8_a_begun_call_that_was_settled_stands_when_its_whole_is_tried_again(
     driver: Driver,
 ) -> None:
+    """Its next holder asks, and is told what it came to, byte for byte."""
     await driver.publish(paying("none"))
     run = await driver.start()
     await driver.succeed(await driver.acquire(run, "g[0].a"))
-    await driver.fail(await driver.acquire(run, "g[0].pay"), effect=EffectOutcome.UNKNOWN)
+    paid = b'{"paid": 12345678901234567890}'
+    await driver.succeed(await driver.call(run, "g[0].pay"), paid)
+    await driver.fail(await driver.acquire(run, "g[0].z"), ErrorClass.PERMANENT)
     await try_again(driver, run)
-    assert isinstance(await ask_for(driver, run, "g[0].pay"), Gone)
-    state = await driver.engine.run(run)
-    assert state.error is not None
-    assert (state.status, state.error.code) == (RunStatus.FAILED, "OUTCOME_UNKNOWN")
+    again = await driver.acquire(run, "g[0].pay")
+    assert await driver.begin(again) == EffectSettled(f"{run}/g[0]/pay/request", paid)
+    await driver.succeed(again, paid)
+    await driver.succeed(await driver.acquire(run, "g[0].z"))
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+    (settled,) = await driver.engine.effects(run)
+    assert (settled.status, settled.calls) == (EffectStatus.SETTLED, 1)
+
+
+async def test_r8_a_call_of_unknown_outcome_is_not_made_again_by_the_next_try_of_its_whole(
+    driver: Driver,
+) -> None:
+    await driver.publish(paying("none", timeout="60s"))
+    run = await driver.start()
+    await driver.succeed(await driver.acquire(run, "g[0].a"))
+    await driver.call(run, "g[0].pay")
+    await driver.engine.advance(61)  # the whole times out, and its call is lost
+    await driver.settle()
+    await try_again(driver, run)
+    again = await driver.acquire(run, "g[0].pay")
+    assert await driver.begin(again) == Suspended("review")
     (effect,) = await driver.engine.effects(run)
     assert (effect.status, effect.calls) == (EffectStatus.NEEDS_REVIEW, 1)
 
@@ -83,9 +100,11 @@ async def test_r8_a_call_that_was_performed_and_whose_result_is_lost_is_not_made
     await driver.publish(paying("none"))
     run = await driver.start()
     await driver.succeed(await driver.acquire(run, "g[0].a"))
-    await driver.fail(await driver.acquire(run, "g[0].pay"), effect=EffectOutcome.PERFORMED)
+    await driver.fail(await driver.call(run, "g[0].pay"), effect=EffectOutcome.PERFORMED)
     await try_again(driver, run)
-    assert isinstance(await ask_for(driver, run, "g[0].pay"), Gone)
+    again = await driver.acquire(run, "g[0].pay")
+    assert await driver.begin(again) == EffectSettled(f"{run}/g[0]/pay/request", None)
+    await driver.fail(again, ErrorClass.PERMANENT, "OUTCOME_UNKNOWN")
     state = await driver.engine.run(run)
     assert state.error is not None
     assert (state.status, state.error.code) == (RunStatus.FAILED, "OUTCOME_UNKNOWN")
@@ -95,15 +114,13 @@ async def test_r8_a_call_that_was_refused_is_made_again_under_its_key(driver: Dr
     await driver.publish(paying("none"))
     run = await driver.start()
     await driver.succeed(await driver.acquire(run, "g[0].a"))
-    first = await driver.acquire(run, "g[0].pay")
+    first = await driver.call(run, "g[0].pay")
     refused = EffectOutcome.NOT_PERFORMED
     await driver.fail(first, ErrorClass.PERMANENT, effect=refused)
     await try_again(driver, run)
-    again = await driver.acquire(run, "g[0].pay")
-    assert first.effect is not None
-    assert again.effect is not None
-    assert (again.effect.key, again.effect.step) == (first.effect.key, again.step.step)
-    await driver.succeed(again)
+    await driver.succeed(await driver.call(run, "g[0].pay"))
+    (effect,) = await driver.engine.effects(run)
+    assert (effect.status, effect.calls) == (EffectStatus.SETTLED, 2)
     await driver.succeed(await driver.acquire(run, "g[0].z"))
     assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
 
@@ -132,10 +149,10 @@ async def test_r8_a_lost_holder_of_the_try_before_cannot_refuse_the_call_of_this
     await driver.publish(paying("none", timeout="5s"))
     run = await driver.start()
     await driver.succeed(await driver.acquire(run, "g[0].a"))
-    lost = await driver.acquire(run, "g[0].pay")
+    lost = await driver.call(run, "g[0].pay")
     await driver.fail(lost, ErrorClass.PERMANENT, effect=EffectOutcome.NOT_PERFORMED)
     await try_again(driver, run)
-    now = await driver.acquire(run, "g[0].pay")
+    now = await driver.call(run, "g[0].pay")
     assert (now.step.fence, lost.step.fence) == (1, 1)
     await driver.fail(lost, ErrorClass.PERMANENT, effect=EffectOutcome.NOT_PERFORMED)
     (effect,) = await driver.engine.effects(run)

@@ -5,7 +5,7 @@ from uuid import UUID
 import pytest
 from perdure_machine.events import CancelRun, DiscardDeadLetter, ExpireRun, FireTimer, RetryRun
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import Closed, Done
+from perdure_machine.replies import Closed, Done, Suspended
 from perdure_machine.states import EffectOutcome, EffectStatus, RunStatus, StepStatus, TimerKind
 from perdure_runtime.errors import Aborted, FailedPrecondition, NotFound, Reason
 from perdure_testkit.engines.driver import Driver
@@ -151,13 +151,10 @@ async def test_r8_settled_effects_stand_and_keep_their_key(driver: Driver) -> No
     await driver.settle()
 
 
-@pytest.mark.parametrize("told", [EffectOutcome.UNKNOWN, EffectOutcome.PERFORMED])
-async def test_r8_a_call_that_may_have_been_performed_is_not_repeated_by_a_retry(
-    driver: Driver, told: EffectOutcome
-) -> None:
+async def test_r8_a_call_that_was_performed_is_not_repeated_by_a_retry(driver: Driver) -> None:
     await driver.publish({"a": call("none")})
     run = await driver.start()
-    await driver.fail(await driver.acquire(run, "a"), effect=told)
+    await driver.fail(await driver.call(run, "a"), effect=EffectOutcome.PERFORMED)
     with pytest.raises(FailedPrecondition) as refused:
         await driver.submit(run, RetryRun())
     assert refused.value.reason is Reason.EFFECT_UNRESOLVED
@@ -359,3 +356,15 @@ async def test_a_whole_that_failed_is_begun_again_in_new_scopes(driver: Driver) 
     await driver.submit(run, RetryRun())
     await driver.drain()
     assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
+async def test_r8_a_retry_of_a_call_of_unknown_outcome_is_left_to_a_person(driver: Driver) -> None:
+    await driver.publish({"a": {**call("none"), "deadline": "60s"}})
+    run = await driver.start()
+    await driver.call(run, "a")
+    await driver.engine.advance(61)
+    await driver.settle()
+    assert (await driver.engine.run(run)).status is RunStatus.FAILED
+    await driver.submit(run, RetryRun())
+    await driver.settle()
+    assert await driver.begin(await driver.acquire(run, "a")) == Suspended("review")

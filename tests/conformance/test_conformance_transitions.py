@@ -1,12 +1,12 @@
 """Every row of the table of transitions happens on both engines, by its event alone."""
 
 from collections.abc import Awaitable, Callable
-from uuid import UUID, uuid4
+from uuid import UUID
 
 import pytest
-from perdure_machine.events import Acquire, CancelRun, Release
+from perdure_machine.events import CancelRun, DecideEffect, Performed, Release
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.states import StepStatus
+from perdure_machine.states import EffectOutcome, StepStatus
 from perdure_machine.transitions import TABLE, Move
 from perdure_testkit.engines.driver import Driver
 
@@ -26,15 +26,7 @@ LIMITED: Nodes = {"a": {"task": {"handler": "x"}, "deadline": 0.8}}
 CATCHING_LIMITED: Nodes = {
     "a": {"task": {"handler": "x"}, "deadline": 0.8, "on_failure": [{"output": 1}]}
 }
-CALL: Nodes = {
-    "http": {
-        "url": "https://pay.example",
-        "method": "POST",
-        "effect": {"kind": "provider", "keep": "10s"},
-    }
-}
-FORGOTTEN: Nodes = {"a": CALL}
-CATCHING_FORGOTTEN: Nodes = {"a": {**CALL, "on_failure": [{"output": 1}]}}
+FAX: Nodes = {"a": {"http": {"url": "https://fax.example", "method": "POST"}}}
 FAILING_WAIT: Nodes = {"a": {"wait": "1s", "result": "${input.missing}"}}
 
 
@@ -83,12 +75,32 @@ async def pass_deadline(driver: Driver, run: UUID) -> None:
     await driver.fire_due()
 
 
-async def acquire_forgotten(driver: Driver, run: UUID) -> None:
-    await driver.acquire(run, "a")
+async def pass_deadline_queued(driver: Driver, run: UUID) -> None:
+    await driver.engine.advance(0.9)
+    await driver.fire_due()
+
+
+async def review(driver: Driver, run: UUID) -> None:
+    await driver.fail(await driver.call(run, "a"), effect=EffectOutcome.UNKNOWN)
+
+
+async def stand(driver: Driver, run: UUID) -> None:
+    await review(driver, run)
+    event = DecideEffect(f"{run}/a/request", Performed(b"1"), "ann")
+    await driver.submit(run, event)
+
+
+async def wait_out(driver: Driver, run: UUID) -> None:
+    await driver.call(run, "a")
     await driver.engine.advance(11)
     await driver.expire_due()
-    step = await driver.step(run, "a")
-    await driver.submit(run, Acquire(step.step, uuid4(), "w"))
+    await driver.begin(await driver.acquire(run, "a"))
+
+
+async def call_again(driver: Driver, run: UUID) -> None:
+    await wait_out(driver, run)
+    await driver.engine.advance(20)
+    await driver.fire_due()
 
 
 async def cancel(driver: Driver, run: UUID) -> None:
@@ -107,8 +119,9 @@ async def cancel_backing_off(driver: Driver, run: UUID) -> None:
     await cancel(driver, run)
 
 
-Q, R, B, W = (
+Q, R, B, W, P = (
     StepStatus.QUEUED, StepStatus.RUNNING, StepStatus.BACKING_OFF, StepStatus.WAITING,
+    StepStatus.PARKED,
 )  # fmt: skip
 CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.ACQUIRE, Q, NODES, acquire),
@@ -116,11 +129,15 @@ CASES: list[tuple[Move, StepStatus, Nodes, Act]] = [
     (Move.LOSE, R, NODES, lose),
     (Move.COMPLETE, R, NODES, complete),
     (Move.BACK_OFF, R, NODES, back_off),
-    (Move.FAIL, Q, FORGOTTEN, acquire_forgotten),
+    (Move.WAIT_OUT, R, FAX, wait_out),
+    (Move.CALL_AGAIN, W, FAX, call_again),
+    (Move.REVIEW, R, FAX, review),
+    (Move.STAND, P, FAX, stand),
+    (Move.FAIL, Q, LIMITED, pass_deadline_queued),
     (Move.FAIL, R, NODES, fail),
     (Move.FAIL, B, LIMITED, pass_deadline),
     (Move.FAIL, W, FAILING_WAIT, end_wait),
-    (Move.CATCH, Q, CATCHING_FORGOTTEN, acquire_forgotten),
+    (Move.CATCH, Q, CATCHING_LIMITED, pass_deadline_queued),
     (Move.CATCH, R, CATCHING, fail),
     (Move.CATCH, B, CATCHING_LIMITED, pass_deadline),
     (Move.CATCH, W, CATCHING_WAIT, end_wait),

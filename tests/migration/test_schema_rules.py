@@ -23,6 +23,7 @@ PARTITIONED = {
     "blocks",
     "children",
     "dead_letters",
+    "effect_decisions",
     "run_subjects",
     "step_costs",
     "run_spending",
@@ -224,6 +225,8 @@ async def test_rights_on_single_columns_are_marks_alone(connection: asyncpg.Conn
     assert {(row["role"], row["relation"]): row["columns"] for row in rows} == {
         ("perdure_coordinator", "months"): ["closed"],  # only to lock what a retry relies on
         ("perdure_coordinator", "orgs"): ["weight"],
+        ("perdure_coordinator", "effect_decisions"): ["reason"],  # an erasure empties it
+        ("perdure_coordinator", "epochs"): ["system_id", "timeline"],
         ("perdure_relay", "outbox"): ["entry_id", "sent_at", "state"],
         ("perdure_sweeper", "start_keys"): ["expires_at"],
         ("perdure_sweeper", "signals"): ["expires_at"],

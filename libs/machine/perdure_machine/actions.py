@@ -173,10 +173,31 @@ class RecordAttempt:
 
 @dataclass(frozen=True, slots=True)
 class PutEffect:
-    """The effect's row becomes `effect`; `created` if it is its first call."""
+    """The effect's row becomes `effect`; `created` if it is its first call.
+
+    `lease_for` seconds from the write stamp a new lease; one that is not in flight has none.
+    """
 
     effect: EffectState
     created: bool = False
+    lease_for: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class DropEffectTimer:
+    """The timer that ends the effect's lease is needed no more."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class RecordDecision:
+    """A person has decided what became of an effect."""
+
+    key: str
+    decision: str
+    actor: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -399,6 +420,8 @@ Action = (
     | DropRunTimers
     | RecordAttempt
     | PutEffect
+    | DropEffectTimer
+    | RecordDecision
     | PutScope
     | PutBlock
     | ForgetScope

@@ -16,6 +16,7 @@ from perdure_machine.actions import (
     CloseWait,
     Dequeue,
     DropDeadLetter,
+    DropEffectTimer,
     DropRunTimers,
     DropStepTimers,
     DropTimer,
@@ -42,6 +43,7 @@ from perdure_machine.actions import (
     PutStep,
     PutSubject,
     RecordAttempt,
+    RecordDecision,
     RecordHistory,
     RecordMigration,
     RenameStep,
@@ -53,7 +55,13 @@ from perdure_machine.actions import (
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.places import Place
 from perdure_machine.replacing import replace
-from perdure_machine.states import ABOUT_CHILDREN, ENDED, StepStatus, TimerKind
+from perdure_machine.states import (
+    ABOUT_CHILDREN,
+    ENDED,
+    EffectStatus,
+    StepStatus,
+    TimerKind,
+)
 from perdure_machine.view import BlockState, ScopeState, StepState, View
 
 
@@ -126,6 +134,8 @@ class Changes:
     connected: tuple[PutConnection, ...] = ()  # of what is enqueued: the connection it needs
     connections: tuple[PutConnection, ...] = ()  # what expressions gave
     freed: tuple[FreeSlot, ...] = ()
+    drop_effect_timers: tuple[str, ...] = ()  # keys
+    decisions: tuple[RecordDecision, ...] = ()
 
     @property
     def drops_dead_letter(self) -> bool:
@@ -175,6 +185,8 @@ class _Folder:
         self.settled: list[Settle] = []
         self.erased: list[EraseRows] = []
         self.erasures_ended: list[EndErasure] = []
+        self.drop_effect_timers: dict[str, None] = {}
+        self.decisions: list[RecordDecision] = []
 
     def take(self, action: Action) -> None:
         match action:
@@ -212,6 +224,10 @@ class _Folder:
                 self.attempts.append(action)
             case PutEffect():
                 self._put_effect(action)
+            case DropEffectTimer(key):
+                self._drop_effect_timer(key)
+            case RecordDecision():
+                self.decisions.append(action)
             case PutScope(scope):
                 self.scopes[scope.place] = scope
             case PutBlock(block):
@@ -276,7 +292,14 @@ class _Folder:
     def _put_effect(self, action: PutEffect) -> None:
         last = self.effects.get(action.effect.key)
         created = action.created or (last is not None and last.created)
-        self.effects[action.effect.key] = replace(action, created=created)
+        lease_for = action.lease_for
+        if lease_for is None and last is not None and _same_call(last, action):
+            lease_for = last.lease_for
+        self.effects[action.effect.key] = replace(action, created=created, lease_for=lease_for)
+
+    def _drop_effect_timer(self, key: str) -> None:
+        self.set_timers = [one for one in self.set_timers if not ends_lease(one, key)]
+        self.drop_effect_timers[key] = None
 
     def changes(self, before: View | None) -> Changes | None:
         if self.run is None:
@@ -316,6 +339,8 @@ class _Folder:
             connected=tuple(one for n, one in self.connected.items() if self.queued[n]),
             connections=tuple(self.connections),
             freed=tuple(self.freed),
+            drop_effect_timers=tuple(self.drop_effect_timers),
+            decisions=tuple(self.decisions),
         )
 
 
@@ -326,6 +351,11 @@ def drops(action: DropStepTimers, timer: SetTimer) -> bool:
 
 
 _MailAction = OpenWait | CloseWait | StoreSignal | TakeSignal | NoteSignal | KeepSecret
+
+
+def ends_lease(timer: SetTimer, key: str) -> bool:
+    """Tell whether the timer ends the lease of the effect."""
+    return timer.kind is TimerKind.EFFECT_LEASE and timer.details == key.encode()
 
 
 class _MailFolder:
@@ -368,3 +398,10 @@ def _keeps_lease(last: PutStep, action: PutStep) -> bool:
     """Tell whether `action` leaves the step running under the lease that `last` gave it."""
     is_running = action.step.status is StepStatus.RUNNING
     return is_running and action.step.fence == last.step.fence and action.lease_for is None
+
+
+def _same_call(last: PutEffect, action: PutEffect) -> bool:
+    """Tell whether `action` leaves the call in flight that `last` began."""
+    before, after = last.effect.call, action.effect.call
+    in_flight = action.effect.status is EffectStatus.IN_FLIGHT
+    return in_flight and before is not None and after is not None and before.token == after.token

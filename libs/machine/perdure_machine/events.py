@@ -8,6 +8,7 @@ from uuid import UUID
 
 from perdure_machine.actions import Instant
 from perdure_machine.callbacks import Callback
+from perdure_machine.definition.outside import EffectKind
 from perdure_machine.mailbox import SignalState
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import KeyQueue, NodeError, Parent
@@ -120,6 +121,74 @@ class ExpireLease:
     lease_id: UUID
     timed_out: bool
     jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class BeginEffect:
+    """The holder of a step is about to call outside, under a token of its own making.
+
+    The call takes `call_for` seconds at most; the provider keeps the key for `keep`, None: not
+    said. `digest` is of the request, empty: not compared. `can_look_up`: the caller can find out
+    whether the call was performed. `jitter` in [0, 1) spreads what waits.
+    """
+
+    step: int
+    fence: int
+    lease_id: UUID
+    name: str
+    kind: EffectKind
+    token: UUID
+    call_for: float
+    digest: bytes = b""
+    keep: float | None = None
+    can_look_up: bool = False
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SettleEffect:
+    """Somebody tells what became of an effect that was begun, or looked up, under a token.
+
+    `result` is what the call came to, or what the look-up was answered, JSON.
+    """
+
+    key: str
+    token: UUID
+    outcome: EffectOutcome
+    result: bytes = b"null"
+    note: str = ""
+    jitter: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Performed:
+    """The effect was performed and came to this, JSON."""
+
+    result: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class NotPerformed:
+    """It was not, and may be called again: `although_key_expired`, if the provider forgot it."""
+
+    although_key_expired: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class GivenUp:
+    """It is not found out, and the step fails with this error."""
+
+    error: NodeError
+
+
+@dataclass(frozen=True, slots=True)
+class DecideEffect:
+    """A person has found out what became of an effect, or gives it up."""
+
+    key: str
+    decision: Performed | NotPerformed | GivenUp
+    actor: str
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,6 +321,9 @@ Event = (
     | Release
     | Report
     | ExpireLease
+    | BeginEffect
+    | SettleEffect
+    | DecideEffect
     | FireTimer
     | ParkOnTimer
     | TellOfChild

@@ -23,6 +23,10 @@ def _error(details: Details) -> str:
     return f"{details.get('code', 'ERROR')}" + (f": {message}" if message else "")
 
 
+def _effect(details: Details) -> str:
+    return f"the effect {details.get('effect', '?')}"
+
+
 def _seconds(details: Details) -> str:
     value = details.get("seconds", 0)
     return f"{float(value):g} s" if isinstance(value, int | float) else "some time"
@@ -190,6 +194,25 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         ),
         "emission_refused": lambda d, f: f"the signal could not be sent{_because(d)}",
         "step_parked": lambda d, f: f"{_node(d)} was parked: {d.get('why', '')}",
+        "effect_begun": lambda d, f: f"{_node(d)} may call outside: {_effect(d)}",
+        "effect_settled": lambda d, f: f"{_effect(d)} was performed",
+        "effect_refused": lambda d, f: f"{_effect(d)} was not performed",
+        "effect_unknown": lambda d, f: f"nobody knows yet whether {_effect(d)} was performed",
+        "effect_awaited": lambda d, f: (
+            f"{_node(d)} waits until another's call is over: {_effect(d)}, for {_seconds(d)}"
+        ),
+        "effect_to_look_up": lambda d, f: f"{_effect(d)} is looked up in {_seconds(d)}",
+        "effect_looked_up": lambda d, f: f"{_node(d)} looks up what became of {_effect(d)}",
+        "effect_in_review": lambda d, f: (
+            f"{_node(d)} waits for a person to say whether {_effect(d)} was performed"
+        ),
+        "effect_decided": lambda d, f: (
+            f"{d.get('actor', '?')} decided that {_effect(d)} is"
+            f" {str(d.get('decision', '?')).replace('_', ' ')}{_because(d)}"
+        ),
+        "failover_awaited": lambda d, f: (
+            f"{_node(d)} waits for an operator: the database may have forgotten calls"
+        ),
         "step_unparked": lambda d, f: f"{_node(d)} goes on where it was: {d.get('was', '')}",
         "step_cancelled": lambda d, f: (
             f"{_node(d)} was cancelled: {d.get('why', 'its run is closed')}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from perdure_machine.capacity import Tried
+from perdure_machine.definition.outside import EffectKind
 from perdure_machine.mailbox import SignalState
 from perdure_machine.states import RunStatus
 from perdure_machine.view import EffectState, Parent, RunState, StepState
@@ -19,10 +20,22 @@ class Started:
 
 
 @dataclass(frozen=True, slots=True)
+class EffectPlan:
+    """The call of a step, which its holder begins just before it makes it."""
+
+    key: str
+    name: str
+    kind: EffectKind
+    keep: float | None
+    can_look_up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Granted:
     """The step is the asker's for `lease_for` seconds; `timeout` seconds limit the try.
 
-    `connection` is the one that it uses.
+    `connection` is the one that it uses. `effect` is in flight with the lease; what the holder
+    itself is to begin is `begins`.
     """
 
     run: RunState
@@ -32,6 +45,7 @@ class Granted:
     handler: str
     effect: EffectState | None
     connection: str | None = None
+    begins: EffectPlan | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +95,51 @@ class Emission:
     timer_id: int
     signal: SignalState
     target: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectBegun:
+    """The asker may call, within the `lease_for` seconds that the effect's lease still lives."""
+
+    effect: EffectState
+    lease_for: float
+
+
+@dataclass(frozen=True, slots=True)
+class EffectSettled:
+    """It was performed; `result` is what it came to, None where that is not known."""
+
+    key: str
+    result: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class EffectToLookUp:
+    """Nobody knows whether it was performed; the asker finds out, under its token."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class Suspended:
+    """The step is its holder's no more: it waits for `why`, or has ended."""
+
+    why: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectRefused:
+    """It certainly was not performed."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectUnknown:
+    """Nobody knows, and its holder's try has failed by that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stopping:
+    """The step's run was closed, or the step is to end: nothing may begin."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +196,13 @@ Reply = (
     | Applied
     | Stale
     | Early
+    | EffectBegun
+    | EffectSettled
+    | EffectToLookUp
+    | EffectRefused
+    | EffectUnknown
+    | Suspended
+    | Stopping
     | Signalled
     | Emission
     | Cancelled

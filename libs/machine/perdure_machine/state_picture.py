@@ -43,11 +43,17 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         Move.RELEASE: "its worker hands it back: ReleaseLease",
         Move.LOSE: "its lease ran out: ExpireLeases, counted as a loss",
         Move.COMPLETE: "the try ended well: ReportResult",
-        Move.STAND: "an earlier try of its whole performed its call, which stands: AcquireLease",
+        Move.STAND: (
+            "its call was performed and stands: by an earlier try of its whole, at AcquireLease; or"
+            " as a person says: DecideEffect"
+        ),
         Move.BACK_OFF: "the try failed and there will be another: ReportResult, or its timeout",
+        Move.WAIT_OUT: "another's call under its key may be open: BeginEffect, ReportResult",
+        Move.CALL_AGAIN: "that call is over: SettleEffect, or the end of its lease",
+        Move.REVIEW: "nobody knows what became of its call, so a person is asked",
         Move.CATCH: "it failed, and an `output` of its `on_failure` stands in",
         Move.FAIL: (
-            "no try will follow a failed one, a wait has no result, a key is forgotten, or"
+            "no try will follow a failed one, a wait has no result, a person gave its call up, or"
             " its deadline passed"
         ),
         Move.RETRY: "the time for the next try has come: FireTimers",
@@ -60,7 +66,10 @@ MEANINGS: Mapping[Move, str] = MappingProxyType(
         ),
         Move.PARK: "its run is paused: an internal event; a running one when it reports",
         Move.REFUSE: "its connection refused what it had, and a person must reconnect that",
-        Move.QUEUE_AGAIN: "its run was resumed, and it was queued: an internal event",
+        Move.QUEUE_AGAIN: (
+            "its run was resumed, and it was queued: an internal event; or somebody knows what"
+            " became of its call"
+        ),
         Move.BACK_OFF_AGAIN: "its run was resumed, and it was backing off: an internal event",
         Move.WAIT_AGAIN: "its run was resumed, and it was waiting: an internal event",
     }

@@ -48,16 +48,18 @@ class EffectStatus(StrEnum):
     IN_FLIGHT = "in_flight"  # a call was begun -> any other value
     SETTLED = "settled"  # the provider did it; final
     REFUSED = "refused"  # the provider certainly did not -> in_flight, same key
-    OUTCOME_UNKNOWN = "outcome_unknown"  # nobody knows -> in_flight, same key; or settled
-    NEEDS_REVIEW = "needs_review"  # a person decides
+    OUTCOME_UNKNOWN = "outcome_unknown"  # nobody knows -> in_flight, same key; looked up; a person
+    NEEDS_REVIEW = "needs_review"  # a person decides -> settled, refused, or given_up
+    GIVEN_UP = "given_up"  # a person gave it up; calling again needs another decision
 
 
 class EffectOutcome(StrEnum):
-    """What an executor knows of its effect after a try."""
+    """What an executor knows of its effect after a try, or after it looked it up."""
 
     PERFORMED = "performed"
     NOT_PERFORMED = "not_performed"
     UNKNOWN = "unknown"
+    ANSWERED = "answered"  # a look-up was; the definition says what the answer means
 
 
 class AttemptOutcome(StrEnum):
@@ -117,6 +119,8 @@ class TimerKind(StrEnum):
     """What a timer does when it is due; INTERNAL_TIMERS are events that runs send."""
 
     RETRY = "retry"  # a step's next try
+    EFFECT_WAIT = "effect_wait"  # the end of the time that a step waits out another's call
+    EFFECT_LEASE = "effect_lease"  # the end of an effect's lease: nobody knows what became of it
     WAIT = "wait"  # the end of a step's wait, or of the one between two passes
     TIMEOUT = "timeout"  # the most that a try of a whole sub-graph may take
     DEADLINE = "deadline"  # the end of the time that a node has

@@ -20,8 +20,11 @@ class Move(StrEnum):
     RELEASE = "release"  # the worker hands it back
     LOSE = "lose"  # the lease ran out
     COMPLETE = "complete"  # the try ended well
-    STAND = "stand"  # the call of an earlier try of its whole stands
+    STAND = "stand"  # a call that was made before stands, as a try of its whole or a person says
     BACK_OFF = "back_off"  # the try failed and there will be another
+    WAIT_OUT = "wait_out"  # another's call under its key may be open
+    CALL_AGAIN = "call_again"  # that call is over
+    REVIEW = "review"  # a person finds out what became of its call
     CATCH = "catch"  # it failed, and an output of its `on_failure` stands in
     FAIL = "fail"  # it failed and is not tried again, has no result, or passed its deadline
     RETRY = "retry"  # the time for the next try has come
@@ -52,9 +55,16 @@ TABLE = MappingProxyType(
         Move.RELEASE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.LOSE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.QUEUED),
         Move.COMPLETE: Transition(frozenset({StepStatus.RUNNING}), StepStatus.COMPLETED),
-        Move.STAND: Transition(frozenset({StepStatus.QUEUED}), StepStatus.COMPLETED),
+        Move.STAND: Transition(
+            frozenset({StepStatus.QUEUED, StepStatus.PARKED}), StepStatus.COMPLETED
+        ),
         Move.BACK_OFF: Transition(
             frozenset({StepStatus.RUNNING, StepStatus.WAITING}), StepStatus.BACKING_OFF
+        ),
+        Move.WAIT_OUT: Transition(frozenset({StepStatus.RUNNING}), StepStatus.WAITING),
+        Move.CALL_AGAIN: Transition(frozenset({StepStatus.WAITING}), StepStatus.QUEUED),
+        Move.REVIEW: Transition(
+            frozenset({StepStatus.QUEUED, StepStatus.RUNNING}), StepStatus.PARKED
         ),
         Move.FAIL: Transition(_UNFINISHED, StepStatus.FAILED),
         Move.CATCH: Transition(_UNFINISHED, StepStatus.COMPLETED),

@@ -68,7 +68,7 @@ class RunState:
     next come steps whose rank is less than `undo_below`. `compensations` were begun so far, and
     `uncompensated` steps will not be.
     `has_mail`: signals were sent to it, or steps of it waited for some. `erased`: no payload of it
-    is kept or written.
+    is kept or written. `has_effects`: some were begun that do not ride on their step's lease.
     """
 
     run_id: UUID
@@ -114,6 +114,7 @@ class RunState:
     uncompensated: int = 0
     has_mail: bool = False
     erased: bool = False
+    has_effects: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,10 +248,34 @@ class AttemptState:
 
 
 @dataclass(frozen=True, slots=True)
+class EffectCall:
+    """What the ledger keeps of a call that was begun by itself, under a lease of its own.
+
+    `token` names the latest call, or look-up; `digest` is of its request. The provider keeps the
+    key for `keep` seconds, None: not said. `lookups` were begun since the latest call; `epoch` is
+    the one that this was begun in. `result` is what it came to, JSON, None where that is not known;
+    `note` what the other side said. `waiter` is the step that waits for what becomes of it.
+    `lease_left` is what was left of the lease at the load, in seconds; it is never renewed.
+    """
+
+    token: UUID
+    digest: bytes = b""
+    keep: float | None = None
+    can_look_up: bool = False
+    lookups: int = 0
+    epoch: int = 0
+    result: bytes | None = None
+    note: str = ""
+    waiter: int | None = None
+    lease_left: float | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
 class EffectState:
     """An effect's row; `fence` is the acquisition that began the latest call.
 
-    `age` is how many seconds ago the first call was begun, by the database clock.
+    `age` is how many seconds ago the first call was begun, by the database clock. `call` is None
+    for one that rides on its step's lease, and where it was not loaded.
     """
 
     key: str
@@ -260,6 +285,20 @@ class EffectState:
     fence: int
     calls: int
     age: float = field(default=0.0, compare=False)
+    call: EffectCall | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """Whether calls that no key protects may begin, seen from one run.
+
+    `is_open`: the database is the one that the latest epoch was begun on. `goes_back`: the run was
+    unfinished when epoch `number` was begun, so what it did since the restored moment is forgotten.
+    """
+
+    number: int
+    is_open: bool
+    goes_back: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -376,6 +415,9 @@ class View:
     costs: Mapping[int, CostState] = field(default_factory=dict)
     spending: Spending | None = None
     budgets: tuple[BudgetState, ...] | None = None
+    known_effects: frozenset[str] | None = None  # keys looked up with their calls; None: all
+    known_ledgers: frozenset[int] | None = None  # steps whose begun effects are known; None: all
+    epoch: Epoch | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -407,6 +449,9 @@ class Wanted:
     capacity: frozenset[Wish] = frozenset()  # places at connections
     causes: frozenset[str] = frozenset()  # the generations of these
     connections: frozenset[int] = frozenset()  # those of these steps
+    effects: frozenset[str] = frozenset()  # these, by key, with their calls
+    ledgers: frozenset[int] = frozenset()  # what these steps have begun, with their calls
+    epoch: bool = False
 
     def joined(self, other: Wanted) -> Wanted:
         """Return what either lacks."""

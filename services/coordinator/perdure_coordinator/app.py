@@ -75,6 +75,8 @@ UNTRACED = frozenset(
         "RenewLease",
         "ReleaseLease",
         "ReportResult",
+        "BeginEffect",
+        "SettleEffect",
         "FireTimers",
         "ExpireLeases",
         "ExpireRuns",

@@ -14,6 +14,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     StepGrant,
     StepLease,
 )
+from perdure_machine.decide.effects import REQUEST
 from perdure_machine.mailbox import SignalState
 from perdure_machine.replies import Closed, Granted, Reply
 from perdure_runtime.errors import (
@@ -88,10 +89,19 @@ def grant_message(granted: Granted) -> StepGrant:
 
 
 def _effect_message(granted: Granted) -> EffectGrant | None:
-    effect = granted.effect
-    if effect is None:
+    effect, plan = granted.effect, granted.begins
+    if effect is not None:
+        return EffectGrant(key=effect.key, kind=effect.kind, calls=effect.calls, name=REQUEST)
+    if plan is None:
         return None
-    return EffectGrant(key=effect.key, kind=effect.kind, calls=effect.calls)
+    return EffectGrant(
+        key=plan.key,
+        kind=plan.kind,
+        name=plan.name,
+        begin_first=True,
+        keep_ms=int((plan.keep or 0) * 1000),
+        can_look_up=plan.can_look_up,
+    )
 
 
 def error_message(error: PerdureError) -> Status:

@@ -11,6 +11,7 @@ import grpc
 from perdure_contracts.internal.v1 import backlog_pb2 as backlog
 from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1 import effects_pb2 as effects
 from perdure_contracts.internal.v1.connections_pb2 import (
     SweepConnectionsRequest,
     SweepConnectionsResponse,
@@ -26,10 +27,12 @@ from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
+from perdure_coordinator.handlers.begin_effect import begin_effect
 from perdure_coordinator.handlers.begin_runs import begin_runs
 from perdure_coordinator.handlers.cancel_run import cancel_run
 from perdure_coordinator.handlers.command_connection import command_connection
 from perdure_coordinator.handlers.command_run import command_run
+from perdure_coordinator.handlers.decide_effect import decide_effect
 from perdure_coordinator.handlers.delete_lane import delete_lane
 from perdure_coordinator.handlers.deliver_signals import deliver_signals
 from perdure_coordinator.handlers.expire_leases import expire_leases
@@ -46,6 +49,7 @@ from perdure_coordinator.handlers.release_lease import release_lease
 from perdure_coordinator.handlers.renew_lease import Renewals, renew_lease
 from perdure_coordinator.handlers.replay_dead_letters import replay_dead_letters
 from perdure_coordinator.handlers.report_result import report_result
+from perdure_coordinator.handlers.settle_effect import settle_effect
 from perdure_coordinator.handlers.signal import signal
 from perdure_coordinator.handlers.start_run import start_run
 from perdure_coordinator.handlers.sweep_connections import sweep_connections
@@ -140,6 +144,24 @@ class Coordinator(CoordinatorServiceServicer):
         """See `handlers/report_result.py`."""
         grants, telling = self._connections.grants, self._connections.telling
         return await report_result(self._committers, grants, telling, request)
+
+    async def BeginEffect(
+        self, request: effects.BeginEffectRequest, context: Context
+    ) -> effects.BeginEffectResponse:
+        """See `handlers/begin_effect.py`."""
+        return await begin_effect(self._committers, request)
+
+    async def SettleEffect(
+        self, request: effects.SettleEffectRequest, context: Context
+    ) -> effects.SettleEffectResponse:
+        """See `handlers/settle_effect.py`."""
+        return await settle_effect(self._committers, request)
+
+    async def DecideEffect(
+        self, request: effects.DecideEffectRequest, context: Context
+    ) -> effects.DecideEffectResponse:
+        """See `handlers/decide_effect.py`."""
+        return await decide_effect(self._committers, request)
 
     async def FireTimers(
         self, request: hot.FireTimersRequest, context: Context

@@ -14,6 +14,7 @@ from perdure_contracts.internal.v1 import control_service_pb2_grpc as control_gr
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
 from perdure_contracts.internal.v1 import coordinator_service_pb2_grpc as pb_grpc
 from perdure_contracts.internal.v1 import dispatch_pb2
+from perdure_contracts.internal.v1 import effects_pb2 as effects
 from perdure_runtime.clock import SystemClock
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_streams.message import Hint, encode
@@ -71,6 +72,14 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         self.answer_acquire: Callable[[pb.AcquireLeaseItem], pb.AcquireLeaseResult] = self.give
         self.answer_renew: Callable[[dispatch_pb2.StepLease], pb.RenewLeaseResult] = self.extend
         self.answer_report: Callable[[pb.ReportResultItem], pb.ReportResultResult] = self.apply
+        self.begun: list[effects.BeginEffectItem] = []
+        self.settled: list[effects.SettleEffectItem] = []
+        self.answer_begin: Callable[[effects.BeginEffectItem], effects.BeginEffectResult] = (
+            self.begin
+        )
+        self.answer_settle: Callable[[effects.SettleEffectItem], effects.SettleEffectResult] = (
+            self.settle
+        )
         self._changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -99,6 +108,35 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
             result.next.CopyFrom(self.nexts[item.lease.step])
             result.next.lease.lease_id = item.next_lease_id
         return result
+
+    def begin(self, item: effects.BeginEffectItem) -> effects.BeginEffectResult:
+        """Let the call be made."""
+        return effects.BeginEffectResult(
+            status=effects.BEGIN_EFFECT_STATUS_BEGUN,
+            key=f"{RUN_ID}/node{item.lease.step}/{item.name}",
+            calls=1,
+            lease_ms=LONG_LEASE_MS,
+        )
+
+    def settle(self, item: effects.SettleEffectItem) -> effects.SettleEffectResult:
+        """Believe what is told; one whose outcome is unknown waits for a person."""
+        if item.outcome == dispatch_pb2.EFFECT_OUTCOME_PERFORMED:
+            status = effects.SETTLE_EFFECT_STATUS_PERFORMED
+            return effects.SettleEffectResult(status=status, result=item.result)
+        is_known = item.outcome == dispatch_pb2.EFFECT_OUTCOME_NOT_PERFORMED
+        return effects.SettleEffectResult(
+            status=effects.SETTLE_EFFECT_STATUS_NOT_PERFORMED
+            if is_known
+            else effects.SETTLE_EFFECT_STATUS_SUSPENDED
+        )
+
+    async def BeginEffect(self, request: effects.BeginEffectRequest, _: Any) -> Any:
+        self._record(self.begun, request.items)
+        return effects.BeginEffectResponse(results=map(self.answer_begin, request.items))
+
+    async def SettleEffect(self, request: effects.SettleEffectRequest, _: Any) -> Any:
+        self._record(self.settled, request.items)
+        return effects.SettleEffectResponse(results=map(self.answer_settle, request.items))
 
     async def AcquireLease(self, request: pb.AcquireLeaseRequest, _: Any) -> Any:
         self.acquire_calls.append(request)
@@ -145,6 +183,9 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         raise NotImplementedError
 
     async def DeliverSignals(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def DecideEffect(self, request: Any, context: Any) -> Any:
         raise NotImplementedError
 
     async def BeginRuns(self, request: Any, context: Any) -> Any:

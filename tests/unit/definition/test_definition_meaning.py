@@ -234,8 +234,6 @@ def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "path", "name"),
     [
-        ("http: {url: u, effect: reconcile}", "http.effect", "reconcile"),
-        ("http: {url: u, effect: {kind: reconcile}}", "http.effect", "reconcile"),
         ("wait: {duration: 1s, until: x}", "wait.until", "until"),
     ],
 )
@@ -244,6 +242,27 @@ def test_later_constructs_inside_a_kind_are_refused_by_name(
 ) -> None:
     found = problems(f"name: w\nnodes: {{a: {{{kind}}}}}")
     assert found == {f"nodes.a.{path}": [f"not in this version yet: {name}"]}
+
+
+LOOKUP = "lookup: {url: l}"
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("http: {url: u, effect: reconcile}", "it says how to look up whether the call"),
+        ("http: {url: u, effect: {kind: reconcile}}", "it says how to look up whether the call"),
+        (f"http: {{url: u, effect: {{kind: none, {LOOKUP}}}}}", "a call of kind `none` is not"),
+    ],
+)
+def test_a_call_is_looked_up_if_and_only_if_its_kind_says_so(kind: str, reason: str) -> None:
+    ((_, (found,)),) = problems(f"name: w\nnodes: {{a: {{{kind}}}}}").items()
+    assert found.startswith(reason)
+
+
+def test_the_answer_to_a_look_up_is_read_in_the_look_up_alone() -> None:
+    found = problems("name: w\nnodes: {a: {transform: '${answer.body}'}}")
+    assert list(found) == ["nodes.a.transform"]
 
 
 @pytest.mark.parametrize(

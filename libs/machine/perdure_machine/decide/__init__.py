@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from perdure_machine.decide.advance import advance
+from perdure_machine.decide.beginning_effects import begin
 from perdure_machine.decide.callbacks import answer_callback
 from perdure_machine.decide.children import tell_of_child
 from perdure_machine.decide.dead_letters import discard
@@ -28,6 +29,8 @@ from perdure_machine.decide.parking import (
 )
 from perdure_machine.decide.reopening import retry_run
 from perdure_machine.decide.reporting import report
+from perdure_machine.decide.reviewing import decide_effect
+from perdure_machine.decide.settling import settle
 from perdure_machine.decide.signals import deliver, send
 from perdure_machine.decide.start import check_start, decide_start
 from perdure_machine.decide.timing import fire
@@ -35,8 +38,10 @@ from perdure_machine.definition.model import Definition
 from perdure_machine.events import (
     Acquire,
     AnswerCallback,
+    BeginEffect,
     BeginRun,
     CancelRun,
+    DecideEffect,
     DeliverSignals,
     DiscardDeadLetter,
     Emitted,
@@ -51,6 +56,7 @@ from perdure_machine.events import (
     ResumeRun,
     RetryRun,
     SendSignal,
+    SettleEffect,
     TellOfChild,
     TerminateRun,
 )
@@ -93,6 +99,12 @@ def _reply(draft: Draft, event: Event) -> Reply:
             return release(draft, event)
         case ExpireLease():
             return expire(draft, event)
+        case BeginEffect():
+            return begin(draft, event)
+        case SettleEffect():
+            return settle(draft, event)
+        case DecideEffect():
+            return decide_effect(draft, event)
         case FireTimer():
             return fire(draft, event)
         case ParkOnTimer():

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
-from perdure_machine.decide.calling import grpc_input, rendered
+from perdure_machine.decide.calling import grpc_input, lookup_input, rendered
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.choosing import chosen
 from perdure_machine.decide.connecting import chosen_connection, has_place, keep_connection
@@ -43,7 +43,7 @@ from perdure_machine.definition.model import (
     Transform,
     Wait,
 )
-from perdure_machine.definition.outside import Call, Grpc, Http
+from perdure_machine.definition.outside import Call, Grpc, Http, Lookup
 from perdure_machine.events import Queue
 from perdure_machine.expressions import (
     Expression,
@@ -244,6 +244,8 @@ def _work_input(draft: Draft, kind: Task | Call, scope: Scope) -> bytes:
         members["timeouts"] = json.dumps(dict(kind.timeouts)).encode()
     if kind.redirects is not None:
         members["redirects"] = str(kind.redirects).encode()
+    if kind.lookup is not None:
+        members["lookup"] = lookup_input(kind.lookup, scope)
     return object_bytes(members)
 
 
@@ -266,12 +268,19 @@ def expressions_of(node: Node) -> list[Expression | Template | None]:
     return [node.when, node.deadline, *about, *_of_kind(node.kind)]
 
 
+def _of_lookup(lookup: Lookup | None) -> list[Expression | Template | None]:
+    if lookup is None:
+        return []
+    return [lookup.url, lookup.body, *lookup.headers.values(), *lookup.query.values()]
+
+
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:
     match kind:
         case Task():
             return [kind.input, kind.choice]
         case Http():
-            return [kind.url, kind.body, *kind.headers.values(), *kind.query.values()]
+            request = [kind.url, kind.body, *kind.headers.values(), *kind.query.values()]
+            return [*request, *_of_lookup(kind.lookup)]
         case Grpc():
             return [kind.target, kind.request, *kind.metadata.values()]
         case Wait():

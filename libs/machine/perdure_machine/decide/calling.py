@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from perdure_machine.definition.outside import Grpc
+from perdure_machine.definition.outside import Grpc, Lookup
 from perdure_machine.expressions import Scope, Template, render
 from perdure_machine.payload import object_bytes
 
@@ -23,6 +23,18 @@ def grpc_input(kind: Grpc, scope: Scope) -> bytes:
         members["metadata"] = rendered(kind.metadata, scope)
     if kind.plaintext:
         members["plaintext"] = b"true"
+    return object_bytes(members)
+
+
+def lookup_input(lookup: Lookup, scope: Scope) -> bytes:
+    """Return the request that finds out whether a call was performed. Raises `ExpressionFailed`."""
+    members = {"method": json.dumps(lookup.method).encode(), "url": render(lookup.url, scope)}
+    if lookup.headers:
+        members["headers"] = rendered(lookup.headers, scope)
+    if lookup.query:
+        members["query"] = rendered(lookup.query, scope)
+    if lookup.body is not None:
+        members["body"] = render(lookup.body, scope)
     return object_bytes(members)
 
 

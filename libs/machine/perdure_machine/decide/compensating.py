@@ -13,8 +13,12 @@ from perdure_machine.actions import SetTimer
 from perdure_machine.decide.activate import dispatch, expressions_of, work_of
 from perdure_machine.decide.at_end import run_at_end
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import is_unresolved
 from perdure_machine.decide.ending import end_compensated
+from perdure_machine.decide.resolving import (
+    is_given_up,
+    next_to_find_out,
+    open_for,
+)
 from perdure_machine.decide.scope import scope_for
 from perdure_machine.decide.stopping import new_step
 from perdure_machine.decide.uncaught import end_failed
@@ -41,6 +45,8 @@ def compensate_next(draft: Draft) -> None:
         return
     found = _next_ones(draft)
     for step in found[:MAX_LOOKED_AT]:
+        if _must_wait(draft, step):
+            return
         draft.run = replace(draft.run, undo_below=_rank(step))
         if _begin(draft, step):
             return
@@ -80,7 +86,7 @@ def _begin(draft: Draft, step: StepState) -> bool:
     place = Place(step.scope, TOP.generation)
     if draft.step_of(At(*place, undo.id)) is not None or _is_covered(draft, step):
         return False
-    if is_unresolved(draft, step):
+    if is_given_up(draft, step):
         return _refuse(draft, step, "nobody knows whether its call was performed")
     draft.run = replace(draft.run, compensations=draft.run.compensations + 1)
     try:
@@ -89,9 +95,20 @@ def _begin(draft: Draft, step: StepState) -> bool:
         failed = replace(new_step(draft, undo, place, StepStatus.FAILED), compensates=step.step)
         end_failed(draft, failed, expression_error(failure, undo.id))
         return False
+    if next_to_find_out(draft, step) is not None:
+        draft.offer(None)  # its acquisition parks it
     begun = dispatch(draft, undo, place, work, compensates=step.step)
     draft.record("compensation_began", begun, of=step.node)
     return True
+
+
+def _must_wait(draft: Draft, step: StepState) -> bool:
+    """Look again when calls of the step are over that may be open; return whether there are any."""
+    seconds = open_for(draft, step)
+    if seconds > 0:
+        timer = SetTimer(TimerKind.COMPENSATE, None, seconds, draft.run.generation)
+        draft.actions.append(timer)
+    return seconds > 0
 
 
 def _refuse(draft: Draft, step: StepState, why: str) -> bool:

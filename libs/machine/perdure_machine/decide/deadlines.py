@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import lose_effect
+from perdure_machine.decide.effects import lose_with_lease
 from perdure_machine.decide.liveness import is_live
 from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
 from perdure_machine.decide.uncaught import end_failed
@@ -39,7 +39,7 @@ def pass_deadline(draft: Draft, timer: TimerState) -> None:
         stop_inside(draft, step, BlockEnd.FAIL, error)
         return
     if step.status is StepStatus.RUNNING:
-        lose_effect(draft, step)
+        lose_with_lease(draft, step)
         draft.end_attempt(step, AttemptOutcome.TIMED_OUT, error=error)
     else:
         drop_ways_forward(draft, step)

@@ -225,10 +225,12 @@ class Draft(Sight):
         del self.timers[timer_id]
         self.actions.append(DropTimer(timer_id))
 
-    def put_effect(self, effect: EffectState, *, created: bool = False) -> EffectState:
-        """Write an effect, new or changed."""
+    def put_effect(
+        self, effect: EffectState, *, created: bool = False, lease_for: float | None = None
+    ) -> EffectState:
+        """Write an effect, new or changed, in flight for `lease_for` seconds where it is begun."""
         self.effects[effect.key] = effect
-        self.actions.append(PutEffect(effect, created))
+        self.actions.append(PutEffect(effect, created, lease_for))
         return effect
 
     def end_attempt(

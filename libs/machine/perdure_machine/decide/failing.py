@@ -9,13 +9,14 @@ from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
 from perdure_machine.decide.connecting import connection_of, park_refused
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import may_repeat, needs_review
+from perdure_machine.decide.effects import is_begun
 from perdure_machine.decide.stopping import end_cancelled
+from perdure_machine.decide.suspending import suspend_for_call
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.definition.model import RetryRule
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
-from perdure_machine.states import TimerKind
+from perdure_machine.states import EffectStatus, TimerKind
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import NodeError, StepState
 
@@ -46,14 +47,17 @@ def fail_try(
     if not draft.works(step) or step.stopping:
         end_cancelled(draft, failed, expired=expired)
         return
-    if needs_review(draft, step):
-        error = _outcome_unknown(error)
-    rule = matching_rule(draft.node(step).retry or (draft.lane(step).retry,), error)
+    rule = _rule(draft, step, error)
+    is_over = rule is None or failed.failures > rule.max
+    calls = is_begun(draft, step)
+    if (is_over or calls) and suspend_for_call(draft, failed, jitter, expired):
+        return
+    was_performed = calls and _was_performed(draft, step)
     connection = connection_of(draft, step) if error.category == ErrorClass.AUTHORISATION else None
-    if rule is None and connection and may_repeat(draft, step):
+    if rule is None and connection and not was_performed:
         park_refused(draft, step, error, connection, used)
         return
-    if rule is None or failed.failures > rule.max or not may_repeat(draft, step):
+    if rule is None or is_over or was_performed:
         end_failed(draft, failed, error, expired=expired)
         return
     delay = retry_delay(rule, failed.failures, jitter, retry_after)
@@ -62,26 +66,21 @@ def fail_try(
     draft.record("step_backing_off", back, code=error.code, message=error.message, seconds=delay)
 
 
-def fail_forgotten(draft: Draft, step: StepState) -> None:
-    """Fail the node of a queued step whose key the provider may have forgotten."""
-    error = NodeError(
-        ErrorClass.PERMANENT,
-        OUTCOME_UNKNOWN,
-        "nobody knows whether the call was performed, and its provider keeps the key no longer",
-        node=step.node,
-    )
-    end_failed(draft, step, error)
-
-
 def fail_unrepeatable(draft: Draft, step: StepState) -> None:
-    """Fail the node of a queued step whose call another try of what it stands in has made."""
+    """Fail the node of a queued step whose call was performed, with a result that is not known."""
     error = NodeError(
         ErrorClass.PERMANENT,
         OUTCOME_UNKNOWN,
-        "its call was performed before, or nobody knows, and its provider would not recognise it",
+        "its call was performed before, and its provider would not recognise a repeat",
         node=step.node,
     )
     end_failed(draft, step, error)
+
+
+def is_exhausted(draft: Draft, step: StepState, error: NodeError) -> bool:
+    """Tell whether a step has had all the tries that it may have after such an error."""
+    rule = _rule(draft, step, error)
+    return rule is None or step.failures > rule.max
 
 
 def matching_rule(rules: Sequence[RetryRule], error: NodeError) -> RetryRule | None:
@@ -104,10 +103,11 @@ def retry_delay(rule: RetryRule, failures: int, jitter: float, retry_after: floa
     return full_jitter(failures, base, rule.factor, rule.cap, jitter)
 
 
-def _outcome_unknown(error: NodeError) -> NodeError:
-    return NodeError(
-        ErrorClass.PERMANENT,
-        OUTCOME_UNKNOWN,
-        f"nobody knows whether the call was performed, so it is not repeated: {error.message}",
-        node=error.node,
-    )
+def _rule(draft: Draft, step: StepState, error: NodeError) -> RetryRule | None:
+    return matching_rule(draft.node(step).retry or (draft.lane(step).retry,), error)
+
+
+def _was_performed(draft: Draft, step: StepState) -> bool:
+    """Tell whether the step's call was performed, so that another try would come to nothing."""
+    effects = draft.begun_effects(step.step)
+    return any(effect.status is EffectStatus.SETTLED for effect in effects)

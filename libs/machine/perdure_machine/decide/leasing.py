@@ -11,25 +11,38 @@ from perdure_machine.decide.connecting import connection_of, park_unusable, rese
 from perdure_machine.decide.consent import refuse_suppressed
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import (
-    begin_effect,
+    REQUEST,
+    begin_with_lease,
+    call_of,
     effect_of,
-    give_back_effect,
-    give_to_review,
+    is_for_a_person,
     is_forgotten,
-    lose_effect,
-    may_repeat,
-    settle_effect,
+    key_of,
+    lose_with_lease,
+    rides,
+    settle_with_report,
 )
-from perdure_machine.decide.failing import fail_forgotten, fail_try, fail_unrepeatable
+from perdure_machine.decide.failing import fail_try, fail_unrepeatable
 from perdure_machine.decide.parking import PAUSE, park
+from perdure_machine.decide.resolving import let_wait
 from perdure_machine.decide.spending import reserve
 from perdure_machine.decide.standing import stand
 from perdure_machine.decide.stopping import end_cancelled
+from perdure_machine.decide.suspending import give_to_review
+from perdure_machine.definition.outside import EffectKind
 from perdure_machine.events import Acquire, ExpireLease, Release
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
-from perdure_machine.replies import Applied, Blocked, Gone, Granted, Reply, Stale
-from perdure_machine.states import AttemptOutcome, EffectOutcome, StepStatus
+from perdure_machine.replies import (
+    Applied,
+    Blocked,
+    EffectPlan,
+    Gone,
+    Granted,
+    Reply,
+    Stale,
+)
+from perdure_machine.states import AttemptOutcome, EffectOutcome, EffectStatus, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import EffectState, NodeError, StepState
 
@@ -58,14 +71,7 @@ def acquire(draft: Draft, event: Acquire) -> Reply:
     if connection is not None and not _has_room(draft, step, event.lease_id, connection):
         return Blocked() if draft.steps[step.step] is step else Gone()
     draft.actions.append(Dequeue(step.step))
-    if stand(draft, step):
-        return Gone()
-    if not may_repeat(draft, step):
-        fail_unrepeatable(draft, step)
-        return Gone()
-    if is_forgotten(draft, step):
-        give_to_review(draft, step)
-        fail_forgotten(draft, step)
+    if stand(draft, step) or let_wait(draft, step) or _cannot_be_called(draft, step):
         return Gone()
     if refuse_suppressed(draft, step) or not reserve(draft, step):
         return Gone()
@@ -84,6 +90,30 @@ def _has_room(draft: Draft, step: StepState, lease_id: UUID, connection: str) ->
     return found.verdict is Verdict.HELD
 
 
+def _cannot_be_called(draft: Draft, step: StepState) -> bool:
+    """Part with a step whose provider may not recognise a repeat of its call; return whether so.
+
+    One whose call can be looked up is handed out all the same: its holder is told to.
+    """
+    known, kind = effect_of(draft, step), call_of(draft, step)
+    if known is None or kind is None or not rides(draft, step):
+        return False
+    if is_for_a_person(known):
+        give_to_review(draft, step, known)
+        return True
+    if known.status is EffectStatus.REFUSED or not is_forgotten(known, kind.effect_keep):
+        return False
+    if known.status is EffectStatus.SETTLED:
+        fail_unrepeatable(draft, step)
+    elif kind.lookup is None:
+        give_to_review(draft, step, known)
+    else:
+        unknown = EffectStatus.OUTCOME_UNKNOWN
+        draft.put_effect(replace(known, kind=EffectKind.RECONCILE, status=unknown))
+        return False
+    return True
+
+
 def hand_out(draft: Draft, step: StepState, lease_id: UUID, worker: str) -> Granted:
     """Lease a queued step; its one effect is recorded in flight with it (protocol p4)."""
     node = draft.node(step)
@@ -99,12 +129,13 @@ def hand_out(draft: Draft, step: StepState, lease_id: UUID, worker: str) -> Gran
     )
     draft.put_step(PutStep(taken, lease_for=lease_for, try_for=node.timeout))
     draft.record("step_leased", taken, worker=worker)
-    return _grant(draft, taken, lease_for, begin_effect(draft, taken))
+    effect = begin_with_lease(draft, taken) if rides(draft, taken) else None
+    return _grant(draft, taken, lease_for, effect)
 
 
 def take_back(draft: Draft, step: StepState) -> None:
     """End a step that was leased by this very decision, which closed its run: nobody has it yet."""
-    settle_effect(draft, step, step.fence, EffectOutcome.NOT_PERFORMED)
+    settle_with_report(draft, step, step.fence, EffectOutcome.NOT_PERFORMED)
     draft.end_attempt(step, AttemptOutcome.CANCELLED)
     end_cancelled(draft, step)
 
@@ -113,7 +144,8 @@ def repeated_grant(draft: Draft, step: StepState) -> Granted | None:
     """Return the grant of a lease again, with what is left of it; None if nothing is."""
     if step.lease_left is None or step.lease_left <= 0:
         return None
-    return _grant(draft, step, step.lease_left, effect_of(draft, step))
+    effect = effect_of(draft, step) if rides(draft, step) else None
+    return _grant(draft, step, step.lease_left, effect)
 
 
 def release(draft: Draft, event: Release) -> Reply:
@@ -121,7 +153,7 @@ def release(draft: Draft, event: Release) -> Reply:
     step = _held(draft, event)
     if step is None:
         return Stale()
-    give_back_effect(draft, step)
+    lose_with_lease(draft, step)
     draft.end_attempt(step, AttemptOutcome.RELEASED)
     if not draft.works(step) or step.stopping:
         end_cancelled(draft, step)
@@ -137,7 +169,7 @@ def expire(draft: Draft, event: ExpireLease) -> Reply:
     step = _held(draft, event)
     if step is None:
         return Stale()
-    lose_effect(draft, step)
+    lose_with_lease(draft, step)
     expired = ExpectedExpiry(event.timed_out)
     if event.timed_out:
         _time_out(draft, step, event.jitter, expired)
@@ -164,8 +196,6 @@ def _lose(draft: Draft, step: StepState, jitter: float, expired: ExpectedExpiry)
         end_cancelled(draft, lost, expired=expired)
     elif losses >= draft.lane(step).poison_limit:
         fail_try(draft, lost, _poison(lost), jitter, expired=expired)
-    elif not may_repeat(draft, lost):
-        fail_try(draft, lost, _worker_lost(lost), jitter, expired=expired)
     else:
         enqueue(draft, draft.put_step(PutStep(moved(lost, Move.LOSE), expired=expired)))
 
@@ -176,12 +206,6 @@ def _poison(step: StepState) -> NodeError:
         "POISON",
         f"{step.losses} workers were lost while they ran this step",
         node=step.node,
-    )
-
-
-def _worker_lost(step: StepState) -> NodeError:
-    return NodeError(
-        ErrorClass.RETRYABLE, "WORKER_LOST", f"{step.worker} was lost in the call", node=step.node
     )
 
 
@@ -200,4 +224,24 @@ def _lost_leases(draft: Draft, step: StepState) -> set[UUID]:
 def _grant(draft: Draft, step: StepState, lease_for: float, effect: EffectState | None) -> Granted:
     node = draft.node(step)
     handler, connection = handler_of(draft, step), connection_of(draft, step)
-    return Granted(draft.run, step, lease_for, node.timeout, handler, effect, connection)
+    return Granted(
+        draft.run,
+        step,
+        lease_for,
+        node.timeout,
+        handler,
+        effect,
+        connection,
+        _plan(draft, step),
+    )
+
+
+def _plan(draft: Draft, step: StepState) -> EffectPlan | None:
+    """Return what the step's holder is to begin before its call, None where that rides."""
+    kind = call_of(draft, step)
+    if kind is None or rides(draft, step):
+        return None
+    known = effect_of(draft, step)
+    declared = kind.effect if known is None else EffectKind(known.kind)
+    can_look_up = kind.lookup is not None
+    return EffectPlan(key_of(step), REQUEST, declared, kind.effect_keep, can_look_up)

@@ -7,11 +7,13 @@ from collections.abc import Iterable, Iterator
 from perdure_machine.actions import (
     Action,
     PutBlock,
+    PutEffect,
     PutRun,
     PutScope,
     PutStep,
     PutSubject,
     RecordAttempt,
+    RecordDecision,
     RecordHistory,
     SetTimer,
     StoreSignal,
@@ -20,7 +22,7 @@ from perdure_machine.erasure import ERASED
 from perdure_machine.node_error import ERASED_ERROR
 from perdure_machine.replacing import replace
 from perdure_machine.states import TimerKind
-from perdure_machine.view import NodeError, RunState, ScopeState, StepState
+from perdure_machine.view import EffectState, NodeError, RunState, ScopeState, StepState
 
 _TOLD = ("node", "worker", "seconds", "losses", "status", "limit")
 """Members of a history line that are the engine's own."""
@@ -40,6 +42,10 @@ def _redacted(action: Action) -> Action | None:
             return replace(action, run=_run(run))
         case PutStep(step=step):
             return replace(action, step=_step(step))
+        case PutEffect(effect=effect):
+            return replace(action, effect=_effect(effect))
+        case RecordDecision():
+            return replace(action, reason="")
         case RecordAttempt(error=error):
             return replace(action, error=_error(error))
         case PutScope(scope=scope):
@@ -75,6 +81,14 @@ def _scope(scope: ScopeState) -> ScopeState:
         output=_bytes(scope.output),
         error=_error(scope.error),
     )
+
+
+def _effect(effect: EffectState) -> EffectState:
+    """Return the effect without what it was made of, and came to: the fact stays."""
+    call = effect.call
+    if call is None:
+        return effect
+    return replace(effect, call=replace(call, digest=b"", result=_bytes(call.result), note=""))
 
 
 def _bytes(payload: bytes | None) -> bytes | None:

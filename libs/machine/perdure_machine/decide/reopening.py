@@ -15,7 +15,7 @@ from perdure_runtime.errors import Aborted, AlreadyExists, FailedPrecondition, R
 
 from perdure_machine.actions import SetTimer
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import may_repeat
+from perdure_machine.decide.effects import is_begun
 from perdure_machine.decide.exclusive import Entry, check_may_wait, enter
 from perdure_machine.decide.later import go_on_later
 from perdure_machine.decide.limits import limits_of
@@ -25,7 +25,7 @@ from perdure_machine.events import RetryRun
 from perdure_machine.places import TOP, at_top
 from perdure_machine.replacing import replace
 from perdure_machine.replies import Closed, Done, Reply
-from perdure_machine.states import ENDED, RunStatus, StepStatus, TimerKind
+from perdure_machine.states import ENDED, EffectStatus, RunStatus, StepStatus, TimerKind
 from perdure_machine.view import StepState, TimerState, ViewTooNarrow, Wanted
 
 DECIDED_AT_ONCE = 100
@@ -120,12 +120,23 @@ def _check_can_be_tried(draft: Draft) -> None:
     error = draft.run.error
     for number in _steps_after(draft, 0):
         step = draft.steps[number]
-        if error is not None and step.node == error.node and not may_repeat(draft, step):
+        if error is not None and step.node == error.node and _has_lost_result(draft, step):
             raise FailedPrecondition(
-                f"`{step.node}` cannot be tried again: its call was performed, or nobody knows",
+                f"`{step.node}` cannot be tried again: its call was performed",
                 reason=Reason.EFFECT_UNRESOLVED,
                 metadata={"step": str(step.step), "node": step.node},
             )
+
+
+def _has_lost_result(draft: Draft, step: StepState) -> bool:
+    """Tell whether the step's call was performed, and nobody knows what it came to."""
+    effects = draft.begun_effects(step.step) if is_begun(draft, step) else []
+    return any(
+        effect.status is EffectStatus.SETTLED
+        and effect.call is not None
+        and effect.call.result is None
+        for effect in effects
+    )
 
 
 def _check_parent_was_not_told(draft: Draft) -> None:
@@ -143,10 +154,8 @@ def _mark(draft: Draft, step: StepState) -> None:
     """Have a step decided again, or count one that completed after its run had ended."""
     if step.status is StepStatus.COMPLETED:
         draft.count_late(step)
-    elif step.status in _AGAIN or (step.taken is None and may_repeat(draft, step)):
+    elif step.status in _AGAIN or step.taken is None:
         draft.reopen_step(step)
-    elif step.taken is None and draft.run.error is None:
-        draft.run = replace(draft.run, error=step.error)
 
 
 def _steps_after(draft: Draft, after: int) -> Sequence[int]:

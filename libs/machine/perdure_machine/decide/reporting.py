@@ -8,9 +8,9 @@ from perdure_machine.actions import PutStep
 from perdure_machine.decide.advance import advance
 from perdure_machine.decide.connecting import tried
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import settle_effect
 from perdure_machine.decide.failing import fail_try
 from perdure_machine.decide.leasing import repeated_grant, take_back
+from perdure_machine.decide.settling import settle_by_report
 from perdure_machine.decide.shaping import shaped
 from perdure_machine.events import Failed, Report, Succeeded
 from perdure_machine.expressions import ExpressionFailed
@@ -35,7 +35,7 @@ def report(draft: Draft, event: Report) -> Reply:
         return Stale()
     if step.status is StepStatus.RUNNING and _holder(step) == (event.fence, event.lease_id):
         return _apply(draft, step, event)
-    settle_effect(draft, step, event.fence, _effect_outcome(event))
+    _settle(draft, step, event)
     earlier = _earlier(draft, event)
     if earlier is None or earlier.outcome not in _ANSWERED:
         return Stale()
@@ -43,8 +43,8 @@ def report(draft: Draft, event: Report) -> Reply:
 
 
 def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
-    settle_effect(draft, step, event.fence, _effect_outcome(event))
     draft.paid, draft.did_nothing = event.cost, event.effect is EffectOutcome.NOT_PERFORMED
+    _settle(draft, step, event)
     match event.outcome:
         case Succeeded(output):
             return _succeed(draft, step, output, event)
@@ -90,6 +90,11 @@ def _fail(draft: Draft, step: StepState, failed: Failed, event: Report) -> Appli
     return Applied(
         tried=tried(draft, step, error.category, used=used, retry_after=failed.retry_after)
     )
+
+
+def _settle(draft: Draft, step: StepState, event: Report) -> None:
+    result = event.outcome.output if isinstance(event.outcome, Succeeded) else None
+    settle_by_report(draft, step, event.fence, _effect_outcome(event), result)
 
 
 def _effect_outcome(event: Report) -> EffectOutcome:

@@ -11,6 +11,8 @@ from perdure_machine.places import TOP, At, Place, container_of
 from perdure_machine.states import RunStatus, StepStatus
 from perdure_machine.view import (
     BlockState,
+    EffectState,
+    Epoch,
     NodeError,
     ScopeState,
     StepState,
@@ -161,3 +163,29 @@ class Sight:
         while container_of(place.scope) != container:
             place = self.owner(place).place
         return place
+
+    def whole_effect(self, key: str) -> EffectState | None:
+        """Return an effect with its call, None if there is none. Raises `ViewTooNarrow`."""
+        if self.view.known_effects is not None and key not in self.view.known_effects:
+            raise ViewTooNarrow(Wanted(effects=frozenset({key})))
+        return self.effects.get(key)
+
+    def begun_effects(self, step: int) -> list[EffectState]:
+        """Return what a step has begun that does not ride. Raises `ViewTooNarrow`."""
+        if not self.run.has_effects:
+            return []
+        if self.view.known_ledgers is not None and step not in self.view.known_ledgers:
+            raise ViewTooNarrow(Wanted(ledgers=frozenset({step})))
+        return [one for one in self.effects.values() if one.step == step and one.call is not None]
+
+    def step_numbered(self, number: int) -> StepState:
+        """Return a step of the run. Raises `ViewTooNarrow`."""
+        if number not in self.steps:
+            raise ViewTooNarrow(Wanted(steps=frozenset({number})))
+        return self.steps[number]
+
+    def epoch(self) -> Epoch:
+        """Return the epoch that calls begin in. Raises `ViewTooNarrow`."""
+        if self.view.epoch is None:
+            raise ViewTooNarrow(Wanted(epoch=True))
+        return self.view.epoch

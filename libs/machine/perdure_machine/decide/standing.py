@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.draft import Draft
-from perdure_machine.decide.effects import effect_of, is_recorded
+from perdure_machine.decide.effects import effect_of, may_ride, rides
 from perdure_machine.definition.model import Kind
 from perdure_machine.places import Place
 from perdure_machine.replacing import replace
@@ -18,8 +18,8 @@ from perdure_machine.view import StepState, ViewTooNarrow, Wanted
 
 
 def may_have_been_called(kind: Kind, place: Place) -> bool:
-    """Tell whether an earlier try of a whole may have left an effect for a node that begins now."""
-    return place.generation > 0 and is_recorded(kind)
+    """Tell whether an earlier try of a whole may have made a call that rode on its lease."""
+    return place.generation > 0 and may_ride(kind)
 
 
 def stand(draft: Draft, step: StepState) -> bool:
@@ -29,6 +29,8 @@ def stand(draft: Draft, step: StepState) -> bool:
     """
     known = effect_of(draft, step)
     if known is None or known.step == step.step or known.status is not EffectStatus.SETTLED:
+        return False
+    if not rides(draft, step):  # its holder asks, and is told what the call came to
         return False
     earlier = _with_output(draft, known.step)
     if earlier.status is not StepStatus.COMPLETED:

@@ -9,6 +9,7 @@ from perdure_machine.decide.activate import expressions_of
 from perdure_machine.decide.advance import go_on
 from perdure_machine.decide.begin_child import CannotBegin
 from perdure_machine.decide.beginning import begin_now
+from perdure_machine.decide.beginning_effects import lapse
 from perdure_machine.decide.blocks import is_block, retry_block, time_out_block
 from perdure_machine.decide.child_messages import read_reason
 from perdure_machine.decide.children import (
@@ -32,6 +33,7 @@ from perdure_machine.decide.parking import PAUSE, TIMER, bring_back, hold, park_
 from perdure_machine.decide.reopening import reopen_steps, replay
 from perdure_machine.decide.repeating import begin_pass
 from perdure_machine.decide.shaping import shaped
+from perdure_machine.decide.suspending import call_again
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.winding import wind_down
 from perdure_machine.definition.model import BLOCKS, ChildRun
@@ -57,6 +59,7 @@ _NEVER_HELD = frozenset(
         TimerKind.LEAVE_CHILDREN,
         TimerKind.CANCEL_RUN,
         TimerKind.ERASE,
+        TimerKind.EFFECT_LEASE,
     }
 )
 """What parks, makes rows, ends or tells of an end: nothing begins by it."""
@@ -85,6 +88,8 @@ def fire(draft: Draft, event: FireTimer) -> Reply:
         _retry(draft, timer)
     elif timer.kind is TimerKind.DEADLINE:
         pass_deadline(draft, timer)
+    elif timer.kind is TimerKind.EFFECT_WAIT:
+        _end_effect_wait(draft, timer)
     else:
         _fire_of_waiting(draft, timer)
     return Applied()
@@ -126,6 +131,7 @@ _WHENEVER = MappingProxyType(
         TimerKind.LEAVE_CHILDREN: leave_children,
         TimerKind.CANCEL_RUN: _cancel,
         TimerKind.ERASE: erase,
+        TimerKind.EFFECT_LEASE: lapse,
     }
 )
 """Events from elsewhere, where what is true when they come counts, not the run's generation; and
@@ -172,6 +178,12 @@ def _retry(draft: Draft, timer: TimerState) -> None:
         end_failed(draft, step, expression_error(failure, step.node))
     except CannotBegin as refusal:
         end_failed(draft, step, refusal.error)
+
+
+def _end_effect_wait(draft: Draft, timer: TimerState) -> None:
+    step = _waiter(draft, timer, StepStatus.WAITING)
+    if step is not None:
+        call_again(draft, step)
 
 
 def _end_wait(draft: Draft, step: StepState) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from perdure_machine.definition import blocks, children, flow, signalling
 from perdure_machine.definition.about import check_about
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
+from perdure_machine.definition.effects import REPEATABLE_METHODS, effect
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
     CONNECTION_NAME,
@@ -32,7 +33,6 @@ from perdure_machine.expressions.reads import INPUT
 from perdure_machine.expressions.values import Json
 from perdure_machine.payload import Path
 
-DECLARED_EFFECTS = (EffectKind.PROVIDER, EffectKind.NONE, EffectKind.REPEATABLE)
 KINDS = (
     "task",
     "http",
@@ -59,7 +59,6 @@ _NOT_OF: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_WHOLES, ("lane", "priority", "connection")),
 }
 _HANDLER = re.compile(r"[A-Za-z_][A-Za-z0-9_.:/-]{0,199}")
-_REPEATABLE = ("GET", "HEAD")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,22 +239,23 @@ class Drafter(NodeCompiler):
 
     def _http(self, body: Mapping[str, Json]) -> Http:
         method = str(body.get("method", "GET"))
-        kind, keep = self._effect(body.get("effect"), "http", method)
+        declared = effect(self, "http", body.get("effect"), method)
         return Http(
             method=method,
             url=self.template(body.get("url"), "http", "url"),
             headers=self.templates(body.get("headers"), "http", "headers"),
             query=self.templates(body.get("query"), "http", "query"),
             body=self.optional(body, "http", "body"),
-            effect=kind,
-            effect_keep=keep,
+            effect=declared.kind,
+            effect_keep=declared.keep,
             success=frozenset(_integers(body.get("success"))),
             timeouts=self._timeouts(body),
-            redirects=self._redirects(body.get("redirects"), method, kind),
+            redirects=self._redirects(body.get("redirects"), method, declared.kind),
+            lookup=declared.lookup,
         )
 
     def _grpc(self, body: Mapping[str, Json]) -> Grpc:
-        kind, keep = self._effect(body.get("effect"), "grpc")
+        declared = effect(self, "grpc", body.get("effect"))
         return Grpc(
             target=self.template(body.get("target"), "grpc", "target"),
             service=str(body.get("service", "")),
@@ -263,8 +263,8 @@ class Drafter(NodeCompiler):
             request=self.optional(body, "grpc", "request"),
             metadata=self.templates(body.get("metadata"), "grpc", "metadata"),
             plaintext=body.get("plaintext") is True,
-            effect=kind,
-            effect_keep=keep,
+            effect=declared.kind,
+            effect_keep=declared.keep,
         )
 
     def _timeouts(self, body: Mapping[str, Json]) -> Mapping[str, float]:
@@ -275,19 +275,10 @@ class Drafter(NodeCompiler):
     def _redirects(self, most: Json, method: str, effect: EffectKind) -> int | None:
         if not isinstance(most, int):
             return None
-        if method not in _REPEATABLE or effect is not EffectKind.REPEATABLE:
+        if method not in REPEATABLE_METHODS or effect is not EffectKind.REPEATABLE:
             path = (*self.path, "http", "redirects")
             self.problems.add(path, "a call that has an effect follows none", "remove it")
         return most
-
-    def _effect(self, effect: Json, kind: str, method: str = "") -> tuple[EffectKind, float | None]:
-        declared = effect.get("kind") if isinstance(effect, dict) else effect
-        if isinstance(declared, str) and declared in DECLARED_EFFECTS:
-            keep = (
-                self.seconds(effect, kind, "effect", "keep") if isinstance(effect, dict) else None
-            )
-            return EffectKind(declared), keep
-        return EffectKind.REPEATABLE if method in _REPEATABLE else EffectKind.NONE, None
 
     def _wait(self, body: Json) -> Template:
         where: Path = ("wait", "duration") if isinstance(body, dict) else ("wait",)

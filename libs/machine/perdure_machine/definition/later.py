@@ -18,7 +18,6 @@ NODE = KINDS | {
     "effect_key",
 }
 WAIT = frozenset({"until", "calendar", "zone"})
-EFFECTS = frozenset({"reconcile"})
 BLOCKS = ("for_each", "repeat", "group")
 
 
@@ -48,7 +47,6 @@ def _node(node: Json, path: Path, problems: Problems) -> Json:
         body = kept.get(kind)
         if isinstance(body, dict):
             kept[kind] = _block(body, (*path, kind), problems)
-    _effect(kept, path, problems)
     return kept
 
 
@@ -61,17 +59,6 @@ def _block(body: Mapping[str, Json], path: Path, problems: Problems) -> dict[str
         **body,
         "nodes": {id_: _node(node, (*inside, id_), problems) for id_, node in nodes.items()},
     }
-
-
-def _effect(node: dict[str, Json], path: Path, problems: Problems) -> None:
-    body = node.get("http")
-    if not isinstance(body, dict):
-        return
-    effect = body.get("effect")
-    kind = effect.get("kind") if isinstance(effect, dict) else effect
-    if isinstance(kind, str) and kind in EFFECTS:
-        _note((*path, "http", "effect"), kind, problems)
-        del body["effect"]
 
 
 def _without(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import ClassVar, TypeAlias
 
-from perdure_machine.expressions import Template
+from perdure_machine.expressions import Expression, Template
 
 
 class EffectKind(StrEnum):
@@ -21,6 +21,23 @@ class EffectKind(StrEnum):
     """Nothing is known; when the outcome is unknown a person decides."""
     REPEATABLE = "repeatable"
     """The call changes nothing outside, as GET and HEAD: repeat at will."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A request that finds out whether a call was performed, and the reading of its answer.
+
+    `found` and `output` read the root `answer`; without `found` any good answer says so, without
+    `output` the answer itself is what the call came to.
+    """
+
+    method: str
+    url: Template
+    headers: Mapping[str, Template]
+    query: Mapping[str, Template]
+    body: Template | None
+    found: Expression | None
+    output: Template | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +60,7 @@ class Http:
     success: frozenset[int]
     timeouts: Mapping[str, float]
     redirects: int | None
+    lookup: Lookup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +80,7 @@ class Grpc:
     plaintext: bool
     effect: EffectKind
     effect_keep: float | None
+    lookup: Lookup | None = None
 
 
 CALLS = (Http, Grpc)

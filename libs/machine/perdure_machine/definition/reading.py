@@ -11,6 +11,7 @@ from perdure_machine.definition.problems import Problems
 from perdure_machine.definition.sources import Source
 from perdure_machine.expressions import Read
 from perdure_machine.expressions.reads import (
+    ANSWER,
     CALLBACK,
     CARRY,
     CURSOR,
@@ -29,6 +30,7 @@ from perdure_machine.places import holder_of
 ReadAt = tuple[Path, Read]
 
 _FILTER = ("signal", "filter")
+_READS_ANSWER = ("found", "output")
 _SEEN = "a node sees those that it needs, and what the nodes around it need"
 _GIVEN_INSIDE = {
     "for_each": frozenset({ITEM, INDEX, ITEMS}),
@@ -46,6 +48,10 @@ _HINTS = {
     JOIN: (
         "`join` is there with `join: any` and a quorum only",
         "join.first.id, join.first.output",
+    ),
+    ANSWER: (
+        "`answer` is there in the `found` and the `output` of a `lookup` only",
+        "answer.status, answer.headers, answer.body",
     ),
     SIGNAL: (
         "`signal` is there in the `filter` of a signal only",
@@ -98,7 +104,7 @@ class Reading:
             for path, read in draft.reads:
                 self._check(path, read, seen, {}, id_)
                 check_no_callbacks([(path, read)], self._problems)
-                allowed = source.roots | {ERROR, THIS}
+                allowed = source.roots | {ERROR, THIS} | _answer(path)
                 check_roots([(path, read)], allowed, self._problems)
 
     def check_at_end(self, source: Source, drafts: Mapping[str, Draft]) -> None:
@@ -107,7 +113,7 @@ class Reading:
             for path, read in draft.reads:
                 self._check(path, read, set(source.nodes), {}, id_)
                 check_no_callbacks([(path, read)], self._problems)
-                check_roots([(path, read)], frozenset({ERROR}), self._problems)
+                check_roots([(path, read)], frozenset({ERROR, *_answer(path)}), self._problems)
 
     def check_output(self, reads: Iterable[ReadAt], nodes: Collection[str]) -> None:
         """Note what the output of the whole cannot read, which is evaluated when `nodes` ended."""
@@ -183,7 +189,18 @@ def _own_roots(path: Path, draft: Draft) -> frozenset[str]:
     first = {JOIN} if has_first(draft.join) and part != "join" else set[str]()
     error = {ERROR} if part == "on_failure" else set[str]()
     signal = {SIGNAL} if path[len(draft.path) :] == _FILTER else set[str]()
-    return frozenset(first | error | signal)
+    return frozenset(first | error | signal | _answer(path))
+
+
+def _answer(path: Path) -> set[str]:
+    """Return the root that reads the answer to a look-up, where one is read."""
+    is_reading = len(path) > 1 and "lookup" in path and _in_lookup(path) in _READS_ANSWER
+    return {ANSWER} if is_reading else set()
+
+
+def _in_lookup(path: Path) -> str | int | None:
+    after = path[path.index("lookup") + 1 :]
+    return after[0] if after else None
 
 
 def _check_quorum(

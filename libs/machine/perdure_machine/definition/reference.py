@@ -171,11 +171,10 @@ def _durations(schema: Schema) -> str:
 def _later() -> Iterator[str]:
     yield "## Not in this version yet\n"
     yield "These are refused by name.\n"
-    effects = sorted(f"effect: {kind}" for kind in later.EFFECTS)
     names = {
         "of the document": sorted(later.DOCUMENT),
         "kinds of nodes": sorted(later.KINDS),
-        "on nodes": [*sorted(_on_nodes()), *effects],
+        "on nodes": sorted(_on_nodes()),
     }
     for where, listed in names.items():
         yield f"- {where}: " + ", ".join(f"`{name}`" for name in listed)

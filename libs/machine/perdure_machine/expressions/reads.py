@@ -25,7 +25,8 @@ LOOP_ROOTS = (ITEM, INDEX, CARRY, ITEMS, OUTPUT, CURSOR, THIS)
 """What a sub-graph gives to its nodes; `items` holds the items that the definition names."""
 
 SIGNAL = "signal"
-WHOLE_ROOTS = (INPUT, JOIN, ERROR, SIGNAL, *LOOP_ROOTS)
+ANSWER = "answer"
+WHOLE_ROOTS = (INPUT, JOIN, ERROR, SIGNAL, ANSWER, *LOOP_ROOTS)
 """Roots that are one value each; where most of them may stand is checked at publish."""
 
 ROOTS = (*WHOLE_ROOTS, NODES, RUN)

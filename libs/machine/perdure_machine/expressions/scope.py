@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from perdure_machine.expressions.reads import (
+    ANSWER,
     CALLBACK,
     ERROR,
     INPUT,
@@ -50,8 +51,8 @@ class Scope:
     """Everything that the expressions of one node may read; an empty `input` is an absent one.
 
     `join` is what its join came to, `error` the error that it handles, `signal` the one that its
-    filter is asked about, as JSON; `loop` what the sub-graphs around it give: `item`, `index`,
-    `carry` and the items that have names.
+    filter is asked about, `answer` what its look-up was given, as JSON; `loop` what the sub-graphs
+    around it give: `item`, `index`, `carry` and the items that have names.
     """
 
     input: bytes
@@ -61,6 +62,7 @@ class Scope:
     error: bytes | None = None
     loop: Mapping[str, bytes] = field(default_factory=dict)
     signal: bytes | None = None
+    answer: bytes | None = None
 
     def bytes_at(self, read: Read) -> bytes | None:
         """Return the JSON bytes that `read` names, as they came, or None if they are absent."""
@@ -88,6 +90,8 @@ class Scope:
             return self.error
         if read.root == SIGNAL:
             return self.signal
+        if read.root == ANSWER:
+            return self.answer
         if read.root == RUN:
             is_callback = read.part == CALLBACK
             return _json(self.run.callbacks if is_callback else getattr(self.run, str(read.part)))

@@ -44,6 +44,7 @@ from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.budgets import Budgets
 from perdure_machine.memory.consent import Suppressions
+from perdure_machine.memory.epochs import Epochs
 from perdure_machine.memory.erasing import Erasures
 from perdure_machine.memory.folding import fold
 from perdure_machine.memory.lanes import DEFAULT_LANES
@@ -105,6 +106,7 @@ class MemoryEngine(Reads):
         self._keys = StartKeys(retention)
         self.suppressions = Suppressions()
         self.budgets = Budgets()
+        self._epochs = Epochs()
         self._run_numbers = count(1)
         self.erasures = Erasures(self._runs, self._post, self._timer_ids)
 
@@ -238,6 +240,7 @@ class MemoryEngine(Reads):
             suppressed=self.suppressions.of_steps(row),
             erasing=self.erasures.portions(row),
             budgets=self.budgets.of(row.state, self.now),
+            epoch=self._epochs.seen_by(row),
         )
         folded = fold(view, events, partial(self._decide, row.definition), self._widen)
         try:
@@ -292,6 +295,18 @@ class MemoryEngine(Reads):
         if not dry_run:
             send(rows, plan, self.now, self._timer_ids)
         return found
+
+    def fail_over(self) -> None:
+        """Go on as a database that may have forgotten the latest of what was written."""
+        self._epochs.is_open = False
+
+    def raise_epoch(self) -> None:
+        """Let calls begin again: those of unfinished runs may have been made before."""
+        self._epochs.begin_next(self.now)
+
+    def declare_lossless(self) -> None:
+        """Let calls begin again: nothing was forgotten."""
+        self._epochs.is_open = True
 
     def renew(self, org: str, run_id: UUID, step: int, fence: int, lease_id: UUID) -> float | None:
         """Extend a lease to its lane's length, never past its try's timeout.

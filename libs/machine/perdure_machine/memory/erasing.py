@@ -25,7 +25,7 @@ from perdure_machine.node_error import ERASED_ERROR
 from perdure_machine.replacing import replace
 from perdure_machine.states import TimerKind
 from perdure_machine.subjects import normal
-from perdure_machine.view import NodeError
+from perdure_machine.view import EffectState, NodeError
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +181,17 @@ def _erase_steps(row: RunRow, numbers: range) -> Counter[str]:
     for number, block in row.blocks.items():
         if number in numbers:
             row.blocks[number] = replace(block, error=_error(block.error))
+    for effect in row.effects.values():
+        if effect.state.step in numbers:
+            effect.state = _effect(effect.state)
     return Counter(steps=len(steps), tries=len(tries))
+
+
+def _effect(effect: EffectState) -> EffectState:
+    call = effect.call
+    if call is None:
+        return effect
+    return replace(effect, call=replace(call, digest=b"", result=_bytes(call.result), note=""))
 
 
 def _erase_history(row: RunRow, numbers: range) -> Counter[str]:
@@ -225,6 +235,7 @@ def _erase_rest(row: RunRow, letters: Iterable[LetterRow]) -> Counter[str]:
         number: one for number, one in row.timers.items() if one.timer.kind is not TimerKind.EMIT
     }
     row.subjects = {}
+    row.decisions = [replace(one, reason="") for one in row.decisions]
     return Counter(runs=1, signals=len(mine))
 
 

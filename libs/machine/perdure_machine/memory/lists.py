@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from uuid import UUID
 
 from perdure_machine.decide.parking import AWAITED, PAUSE, TIMER
+from perdure_machine.decide.suspending import REVIEW
 from perdure_machine.decide.winding import scopes_inside
 from perdure_machine.definition.model import ChildRun, Signal
 from perdure_machine.lanes import Lane
@@ -17,12 +18,13 @@ from perdure_machine.memory.rows import RunRow, StepRow, TimerRow
 from perdure_machine.states import (
     INTERNAL_TIMERS,
     DeadCause,
+    EffectStatus,
     ParentEnd,
     RunStatus,
     StepStatus,
     TimerKind,
 )
-from perdure_machine.view import ChildState, NodeError, Parked, StepState
+from perdure_machine.view import ChildState, EffectState, NodeError, Parked, StepState
 
 GRACE = 30.0
 """Seconds beyond its lane's lease for which an expired lease is still a way forward (R10)."""
@@ -231,7 +233,7 @@ def _waits(row: RunRow, step: StepState, runs: Mapping[UUID, RunRow]) -> bool:
     """Tell whether a waiting step has a timer, a child, or something unfinished inside."""
     if step.kind == ChildRun.name:
         return _waits_for_child(row, step.step, runs)
-    kinds = (TimerKind.WAIT, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE)
+    kinds = (TimerKind.WAIT, TimerKind.EFFECT_WAIT, TimerKind.FAN_OUT, TimerKind.STOP_INSIDE)
     if any(_has_timer(row, step.step, kind) for kind in kinds) or _has_internal_event(row):
         return True
     inside = scopes_inside(step)
@@ -282,10 +284,17 @@ def _stands(row: RunRow, step: StepState, parked: Parked, connections: Connectio
             one.held and one.timer.step == step.step and one.timer.kind in AWAITED
             for one in row.timers.values()
         )
+    if parked.cause == REVIEW:
+        return any(_is_reviewed_for(effect.state, step) for effect in row.effects.values())
     if parked.cause == PAUSE:
         return row.state.paused or _has_timer(row, None, TimerKind.UNPARK)
     stands = connections.stands(row.state.org, parked.cause, parked.generation)
     return stands or _has_timer(row, None, TimerKind.CAUSE_GONE)
+
+
+def _is_reviewed_for(effect: EffectState, step: StepState) -> bool:
+    waiter = effect.step if effect.call is None else effect.call.waiter
+    return effect.status is EffectStatus.NEEDS_REVIEW and waiter == step.step
 
 
 def _has_timer(row: RunRow, step: int | None, kind: TimerKind) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from itertools import count
 from uuid import UUID
 
-from perdure_machine.actions import RecordHistory
+from perdure_machine.actions import RecordDecision, RecordHistory
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory.connections import Connections
@@ -106,7 +106,11 @@ class Reads:
 
     def effects(self, run_id: UUID) -> list[EffectState]:
         """Return a run's effects, in the order of their keys."""
-        return [row.state for _, row in sorted(self._runs[run_id].effects.items())]
+        return [row.at(self.now) for _, row in sorted(self._runs[run_id].effects.items())]
+
+    def decisions(self, run_id: UUID) -> list[RecordDecision]:
+        """Return what people have decided about effects of a run, in order."""
+        return list(self._runs[run_id].decisions)
 
     def children(self, run_id: UUID) -> list[ChildState]:
         """Return a run's children, in the order of their steps."""

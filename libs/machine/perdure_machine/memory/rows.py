@@ -11,6 +11,7 @@ from perdure_machine.actions import (
     PutDeadLetter,
     PutSubject,
     RecordAttempt,
+    RecordDecision,
     RecordHistory,
     SetTimer,
 )
@@ -18,6 +19,7 @@ from perdure_machine.budgets import CostState, Spending
 from perdure_machine.definition.model import Definition
 from perdure_machine.migration import Told
 from perdure_machine.places import At, Place
+from perdure_machine.replacing import replace
 from perdure_machine.states import ENDED, RunLimit, StepStatus
 from perdure_machine.view import (
     BlockState,
@@ -76,11 +78,19 @@ class AttemptRow:
 
 @dataclass(slots=True)
 class EffectRow:
-    """An effect, its first call, and when it was settled."""
+    """An effect, its first call, when it was settled, and when its lease ends."""
 
     state: EffectState
     begun_at: float
     settled_at: float | None = None
+    lease_expires_at: float | None = None
+
+    def at(self, now: float) -> EffectState:
+        """Return the effect as a decision sees it."""
+        call, expiry = self.state.call, self.lease_expires_at
+        if call is not None:
+            call = replace(call, lease_left=None if expiry is None else expiry - now)
+        return replace(self.state, age=now - self.begun_at, call=call)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +141,7 @@ class RunRow:
     subjects: dict[int, PutSubject] = field(default_factory=dict)
     costs: dict[int, CostState] = field(default_factory=dict)
     spending: Spending = field(default_factory=Spending)
+    decisions: list[RecordDecision] = field(default_factory=list)
 
     def passed(self, now: float) -> frozenset[RunLimit]:
         """Return the limits that the run is past."""

@@ -27,10 +27,7 @@ def view_of(row: RunRow, now: float, mail: Mailbox) -> View:
             scopes=dict(row.scopes),
             blocks=dict(row.blocks),
             attempts=tuple(attempts_of(row)),
-            effects={
-                key: replace(effect.state, age=now - effect.begun_at)
-                for key, effect in row.effects.items()
-            },
+            effects={key: effect.at(now) for key, effect in row.effects.items()},
             timers={number: _timer(timer, now) for number, timer in row.timers.items()},
             children=dict(row.children),
             passed=row.passed(now),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from perdure_machine.actions import Instant, PutDeadLetter, PutEffect, SetTimer
-from perdure_machine.changes import Changes, StepChange, drops
+from perdure_machine.changes import Changes, StepChange, drops, ends_lease
 from perdure_machine.memory.rows import (
     AttemptRow,
     EffectRow,
@@ -32,6 +32,7 @@ def write_changes(row: RunRow, changes: Changes, now: float, timer_ids: Iterator
         _write_step(row, change, now)
     for put in changes.effects:
         _write_effect(row, put, now)
+    row.decisions += changes.decisions
     row.scopes |= {scope.place: scope for scope in changes.scopes}
     row.blocks |= {block.step: block for block in changes.blocks}
     row.subjects |= {one.step: one for one in changes.subjects}
@@ -156,6 +157,10 @@ def _write_effect(row: RunRow, put: PutEffect, now: float) -> None:
     written.state = effect
     is_settled = effect.status is EffectStatus.SETTLED
     written.settled_at = (written.settled_at or now) if is_settled else None
+    if effect.status is not EffectStatus.IN_FLIGHT:
+        written.lease_expires_at = None
+    elif put.lease_for is not None:
+        written.lease_expires_at = now + put.lease_for
 
 
 def _held_or_let_go(timer: TimerRow, row: RunRow, changes: Changes) -> TimerRow:
@@ -186,7 +191,8 @@ def set_timer(row: RunRow, timer: SetTimer, org: str, now: float, timer_id: int)
 
 def _is_dropped(timer: SetTimer, changes: Changes) -> bool:
     if timer.step is None:
-        return timer.kind in changes.drop_run_timers
+        over = any(ends_lease(timer, key) for key in changes.drop_effect_timers)
+        return over or timer.kind in changes.drop_run_timers
     return any(drops(action, timer) for action in changes.drop_step_timers)
 
 

@@ -15,6 +15,7 @@ from perdure_machine.definition.model import Definition
 from perdure_machine.erasure import Place, Portion
 from perdure_machine.events import (
     Acquire,
+    BeginEffect,
     Emitted,
     Event,
     ExpireLease,
@@ -33,6 +34,7 @@ from perdure_machine.states import ENDED, RunLimit, StepStatus, TimerKind
 from perdure_machine.view import (
     ChildState,
     EffectState,
+    Epoch,
     RowsOf,
     RunState,
     ScopeState,
@@ -47,6 +49,12 @@ from perdure_store.apply.children import load_leaving, still_leaving, with_child
 from perdure_store.apply.consent import load_suppressed
 from perdure_store.apply.erasing import load_portion
 from perdure_store.apply.keys import KeyLocks
+from perdure_store.apply.load_effects import (
+    load_epoch,
+    load_wanted_effects,
+    merged,
+    with_effects,
+)
 from perdure_store.apply.load_scopes import (
     Blocks,
     load_blocks,
@@ -119,6 +127,7 @@ async def load_views(
     views = await with_scopes(connection, views)
     views = await with_children(connection, views)
     views = await _with_attempts(connection, views, batch)
+    views = await with_effects(connection, views, batch)
     return await _with_passed(connection, views, batch)
 
 
@@ -142,6 +151,7 @@ class More:
     compensable: tuple[int, ...] = ()
     causes: Mapping[str, int] = field(default_factory=dict)
     connections: Mapping[int, str] = field(default_factory=dict)
+    epoch: Epoch | None = None
 
     def added_to(self, view: View) -> View:
         """Return `view` with this; a row that the batch changed already only gains payloads."""
@@ -161,7 +171,10 @@ class More:
             steps=steps,
             known_nodes=view.known_nodes | self.wanted.nodes,
             known_places=view.known_places | ({TOP} if self.wanted.top else set()),
-            effects={**{effect.key: effect for effect in self.effects}, **view.effects},
+            effects=merged(view.effects, self.effects),
+            known_effects=(view.known_effects or frozenset()) | self.wanted.effects,
+            known_ledgers=(view.known_ledgers or frozenset()) | self.wanted.ledgers,
+            epoch=self.epoch or view.epoch,
             unfinished=unfinished,
             compensable=self.compensable if self.wanted.compensable else view.compensable,
             reopening=self.reopening if self.wanted.reopening else view.reopening,
@@ -208,6 +221,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         rows += await connection.fetch(
             sql("apply.load_unfinished"), run.run_id, states, after, MAX_MOVED_AT_ONCE + 1
         )
+    effects += await load_wanted_effects(connection, run, wanted)
     reopening: list[asyncpg.Record] = []
     compensable: list[asyncpg.Record] = []
     for below in wanted.compensable:
@@ -245,6 +259,7 @@ async def load_more(connection: Connection, run: RunState, wanted: Wanted, keys:
         tuple(row["step"] for row in compensable),
         await hold_causes(connection, run.org, wanted.causes) if wanted.causes else {},
         await _load_connections(connection, run, wanted) if wanted.connections else {},
+        await load_epoch(connection, run) if wanted.epoch else None,
     )
 
 
@@ -289,7 +304,7 @@ def _named_steps(events: RunEvents, timers: Mapping[int, TimerState]) -> Iterato
                 yield _Named(step, with_input=True, with_near=False)
             case Report(step=step, outcome=outcome):
                 yield _Named(step, with_input=False, with_near=isinstance(outcome, Succeeded))
-            case Release(step=step) | ExpireLease(step=step):
+            case Release(step=step) | ExpireLease(step=step) | BeginEffect(step=step):
                 yield _Named(step, with_input=False, with_near=False)
             case (
                 FireTimer(timer_id=timer_id)
@@ -365,7 +380,15 @@ def _view(
     for one in named:
         if one.with_near and one.step in steps:
             known |= set(_near(definition, steps[one.step]))
-    return View(run, steps, frozenset(known), effects=effects, timers=timers)
+    return View(
+        run,
+        steps,
+        frozenset(known),
+        effects=effects,
+        timers=timers,
+        known_effects=frozenset(),
+        known_ledgers=frozenset(),
+    )
 
 
 def _near(definition: Definition, step: StepState) -> Iterator[At]:

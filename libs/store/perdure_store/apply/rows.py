@@ -18,6 +18,7 @@ from perdure_machine.states import (
 from perdure_machine.view import (
     AttemptState,
     BlockState,
+    EffectCall,
     EffectState,
     NodeError,
     Parent,
@@ -59,6 +60,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         pending=row["pending"],
         begun_ms=row["begun_ms"],
         has_mail=row["has_mail"],
+        has_effects=row["has_effects"],
         paused=row["paused"],
         pauses=row["pauses"],
         dead_lettered=row["dead_lettered"],
@@ -123,6 +125,35 @@ def effect_state(row: asyncpg.Record) -> EffectState | None:
         fence=row["effect_fence"],
         calls=row["effect_calls"],
         age=row["effect_age"],
+    )
+
+
+def whole_effect_state(row: asyncpg.Record) -> EffectState:
+    """Return an effect that was loaded with its call."""
+    return EffectState(
+        key=row["key"],
+        step=row["step"],
+        kind=row["kind"],
+        status=EffectStatus(row["status"]),
+        fence=row["fence"],
+        calls=row["calls"],
+        age=row["age"],
+        call=_call(row) if row["token"] is not None else None,
+    )
+
+
+def _call(row: asyncpg.Record) -> EffectCall:
+    return EffectCall(
+        token=row["token"],
+        digest=row["digest"] or b"",
+        keep=row["keep"],
+        can_look_up=row["can_look_up"],
+        lookups=row["lookups"],
+        epoch=row["epoch"],
+        result=row["result"],
+        note=row["note"],
+        waiter=row["waiter"],
+        lease_left=row["lease_left"],
     )
 
 

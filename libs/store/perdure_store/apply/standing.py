@@ -18,12 +18,12 @@ _WRITE = Statement(
             "standings",
             "run_id uuid, paused boolean, pauses integer, dead_lettered boolean, recounted integer,"
             "ending text, undo_below integer, compensations integer, uncompensated integer,"
-            "erased boolean, output bytea",
+            "erased boolean, has_effects boolean, output bytea",
         )
     ],
 )
 
-_AT_FIRST = (False, 0, False, 0, None, 0, 0, 0, False)
+_AT_FIRST = (False, 0, False, 0, None, 0, 0, 0, False, False)
 """The standing of a new run."""
 
 
@@ -48,5 +48,5 @@ async def write_standing(connection: Connection, changes: Sequence[Changes]) -> 
 def _standing(run: RunState) -> tuple[object, ...]:
     return (
         run.paused, run.pauses, run.dead_lettered, run.recounted, run.ending, run.undo_below,
-        run.compensations, run.uncompensated, run.erased,
+        run.compensations, run.uncompensated, run.erased, run.has_effects,
     )  # fmt: skip

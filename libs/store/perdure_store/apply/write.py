@@ -22,6 +22,7 @@ from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.apply.standing import write_standing
 from perdure_store.apply.write_beginnings import write_beginnings
 from perdure_store.apply.write_capacity import write_capacity
+from perdure_store.apply.write_effects import drop_lease_timers, write_effects
 from perdure_store.apply.write_moves import write_moves
 from perdure_store.apply.write_scopes import forget_scopes, write_scopes
 from perdure_store.pool import Connection
@@ -128,11 +129,13 @@ async def write_changes(
     await write_children(connection, changes)
     await write_reopened(connection, changes)
     await write_moves(connection, changes)
+    await drop_lease_timers(connection, changes)
     row = await connection.fetchrow(
         WRITE.text, *WRITE.arguments(_rows(changes), retention=retention)
     )
     assert row is not None
     await write_standing(connection, changes)
+    await write_effects(connection, changes)
     await write_dead_letters(connection, changes)
     _check("runs", sum(c.before is not None for c in changes), row["runs"])
     _check("steps", sum(s.before is not None for c in changes for s in c.steps), row["steps"])

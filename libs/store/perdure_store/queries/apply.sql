@@ -8,7 +8,7 @@ SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, g
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
        recounted, exclusive_key, ending, undo_below, compensations, uncompensated, erased,
        CASE WHEN ending = 'completed' THEN output END AS output,
-       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail, has_effects
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE SKIP LOCKED
 
 -- name: lock_runs
@@ -18,7 +18,7 @@ SELECT run_id, org, workflow_id, workflow, workflow_version, status, revision, g
        parent_step, parent_told, depth, open_children, awaited_children, pending, paused, pauses, dead_lettered,
        recounted, exclusive_key, ending, undo_below, compensations, uncompensated, erased,
        CASE WHEN ending = 'completed' THEN output END AS output,
-       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail
+       (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms, has_mail, has_effects
   FROM runs WHERE run_id = ANY ($1::uuid[]) ORDER BY run_id FOR UPDATE
 
 -- name: load_steps
@@ -101,7 +101,8 @@ SELECT s.run_id, s.step, s.scope, s.generation, s.node, s.kind, s.status, s.lane
        s.lease_id, s.worker, s.failures, s.losses, s.effect_prefix, s.error, s.traceparent, s.taken,
        s.ended_rank, s.stopping, s.undecided, s.compensable, s.compensates, s.parked_on, s.parked_generation,
        s.parked_from, NULL::bytea AS input, NULL::bytea AS output, NULL::float8 AS lease_left,
-       e.key AS effect_key, e.kind AS effect_kind, e.status AS effect_status, e.fence AS effect_fence,
+       e.key AS effect_key, e.step AS effect_step, e.kind AS effect_kind, e.status AS effect_status,
+       e.fence AS effect_fence,
        e.calls AS effect_calls, extract(epoch FROM clock_timestamp() - e.begun_at)::float8 AS effect_age
   FROM steps AS s
   LEFT JOIN effects AS e ON e.run_id = s.run_id AND e.key = s.effect_prefix || '/request'

@@ -87,6 +87,9 @@ WITH steps AS (
     RETURNING 1
 ), counters AS (
     UPDATE blocks SET error = $5::bytea WHERE run_id = $1 AND step > $2 AND step <= $3 AND error IS NOT NULL
+), calls AS (
+    UPDATE effects SET result = CASE WHEN result IS NOT NULL THEN $4::bytea END, digest = NULL, note = ''
+     WHERE run_id = $1 AND step > $2 AND step <= $3 AND token IS NOT NULL
 )
 SELECT (SELECT count(*) FROM steps) AS steps, erase_tries($1, $2, $3, $5) AS tries
 
@@ -145,6 +148,8 @@ WITH run AS (
     DELETE FROM timers WHERE run_id = $1 AND kind = 'emit'
 ), failures AS (
     UPDATE timers SET failure = NULL WHERE run_id = $1 AND kind <> 'emit' AND failure IS NOT NULL
+), reasons AS (
+    UPDATE effect_decisions SET reason = '' WHERE run_id = $1
 ), refused AS (
     UPDATE run_migration_outcomes SET refusals = NULL WHERE run_id = $1 AND refusals IS NOT NULL
 )

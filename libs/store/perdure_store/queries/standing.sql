@@ -5,7 +5,8 @@
 UPDATE runs AS r
    SET paused = u.paused, pauses = u.pauses, dead_lettered = u.dead_lettered, recounted = u.recounted,
        ending = u.ending::run_status, undo_below = u.undo_below, compensations = u.compensations,
-       uncompensated = u.uncompensated, erased = u.erased, output = coalesce(u.output, r.output)
+       uncompensated = u.uncompensated, erased = u.erased, has_effects = u.has_effects,
+       output = coalesce(u.output, r.output)
   FROM :standings
  WHERE r.run_id = u.run_id
 

@@ -8,8 +8,10 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from uuid import UUID
 
+from perdure_machine.definition.outside import EffectKind
 from perdure_machine.events import (
     Acquire,
+    BeginEffect,
     DeliverSignals,
     Event,
     ExpireLease,
@@ -17,11 +19,12 @@ from perdure_machine.events import (
     Offer,
     Queue,
     Report,
+    SettleEffect,
     Succeeded,
 )
 from perdure_machine.mailbox import SignalState
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import Applied, Granted, Reply
+from perdure_machine.replies import Applied, EffectBegun, Granted, Reply
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import NodeError, StepState
 from perdure_runtime.errors import PerdureError
@@ -138,6 +141,24 @@ class Driver:
         )
         return await self.submit(granted.run.run_id, event)
 
+    async def begin(self, granted: Granted, **asked: object) -> Reply:
+        """Begin an effect of a step, the one of its node unless `asked` are other fields."""
+        return await self.submit(granted.run.run_id, beginning(granted, **asked))
+
+    async def tell(
+        self, run_id: UUID, begun: BeginEffect, key: str, outcome: EffectOutcome, **told: object
+    ) -> Reply:
+        """Tell what became of an effect that was begun, or looked up."""
+        event = SettleEffect(key, begun.token, outcome)
+        return await self.submit(run_id, replace(event, **told))  # type: ignore[arg-type]
+
+    async def call(self, run_id: UUID, node: str) -> Granted:
+        """Lease the queued step of a node and begin its call, unless that rides."""
+        granted = await self.acquire(run_id, node)
+        if granted.begins is not None:
+            assert isinstance(await self.begin(granted), EffectBegun)
+        return granted
+
     async def fire_due(self) -> list[Reply]:
         """Deliver every timer that is due now, each in an event of its own."""
         due = [timer for timer in await self.engine.timers() if timer.remaining <= 0]
@@ -208,6 +229,24 @@ class Driver:
                 return
             await self.engine.advance(max(0.0, min(waits)) + 0.001)
         raise AssertionError("the runs go on for ever")
+
+
+def beginning(granted: Granted, **asked: object) -> BeginEffect:
+    """Return the event by which the holder of a step begins a call, under a token of its own."""
+    step, plan = granted.step, granted.begins
+    assert step.lease_id is not None
+    event = BeginEffect(
+        step.step,
+        step.fence,
+        step.lease_id,
+        plan.name if plan else "call",
+        plan.kind if plan else EffectKind.NONE,
+        new_lease(),
+        call_for=20.0,
+        keep=plan.keep if plan else None,
+        can_look_up=plan is not None and plan.can_look_up,
+    )
+    return replace(event, **asked)  # type: ignore[arg-type]
 
 
 def path_of(step: StepState) -> str:

@@ -189,6 +189,22 @@ class MemoryPort:
         """Return a run's effects."""
         return self.engine.effects(run_id)
 
+    async def decisions(self, run_id: UUID) -> Sequence[tuple[str, str, str]]:
+        """Return what people decided about effects of a run: key, decision and actor, in order."""
+        return [(one.key, one.decision, one.actor) for one in self.engine.decisions(run_id)]
+
+    async def fail_over(self) -> None:
+        """Go on as a database that may have forgotten the latest of what was written."""
+        self.engine.fail_over()
+
+    async def raise_epoch(self) -> None:
+        """Begin the next epoch on this database."""
+        self.engine.raise_epoch()
+
+    async def declare_lossless(self) -> None:
+        """Go on with the epoch on this database."""
+        self.engine.declare_lossless()
+
     async def children(self, run_id: UUID) -> Sequence[ChildState]:
         """Return a run's children, by step."""
         return self.engine.children(run_id)

@@ -225,6 +225,18 @@ class Engine(Protocol):
     async def effects(self, run_id: UUID) -> Sequence[EffectState]:
         """Return a run's effects."""
 
+    async def decisions(self, run_id: UUID) -> Sequence[tuple[str, str, str]]:
+        """Return what people decided about effects of a run: key, decision and actor, in order."""
+
+    async def fail_over(self) -> None:
+        """Go on as a database that may have forgotten the latest of what was written."""
+
+    async def raise_epoch(self) -> None:
+        """Begin the next epoch on this database."""
+
+    async def declare_lossless(self) -> None:
+        """Go on with the epoch on this database."""
+
     async def children(self, run_id: UUID) -> Sequence[ChildState]:
         """Return a run's children, by step."""
 

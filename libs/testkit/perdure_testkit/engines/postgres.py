@@ -45,7 +45,12 @@ from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.child_starts import answer_parent, forgo_child
 from perdure_store.apply.children import load_children
-from perdure_store.apply.rows import attempt_state, effect_state, run_state, step_state
+from perdure_store.apply.rows import (
+    attempt_state,
+    run_state,
+    step_state,
+    whole_effect_state,
+)
 from perdure_store.apply.run_ids import RunIds
 from perdure_store.apply.starter import StartAnswer, Starter, StartOutcome, StartRequest
 from perdure_store.apply.write import GuardFailed
@@ -71,58 +76,23 @@ from perdure_testkit.engines.port import (
     Undelivered,
 )
 from perdure_testkit.engines.postgres_connections import ConnectionsPort
+from perdure_testkit.engines.postgres_sql import (
+    ADVANCE,
+    DECISIONS,
+    EFFECTS,
+    MIGRATIONS,
+    NEXT_EPOCH,
+    OF_RUNS,
+    RUN,
+    SIGNALS,
+    STEPS,
+    TIMERS,
+)
 
 RETENTION = 7 * 86_400.0
 """How long a start key outlives its run, in seconds."""
 
-# Time passes by moving every instant that something waits for into the past.
-_ADVANCE = """
-UPDATE timers SET due_at = due_at - $1 * interval '1 s', next_try = next_try - $1 * interval '1 s';
-UPDATE steps SET lease_expires_at = lease_expires_at - $1 * interval '1 s',
-                 try_expires_at = try_expires_at - $1 * interval '1 s' WHERE status = 'running';
-UPDATE effects SET begun_at = begun_at - $1 * interval '1 s';
-UPDATE runs SET age_at = age_at - $1 * interval '1 s',
-                deadline_at = deadline_at - $1 * interval '1 s';
-UPDATE signals SET received_at = received_at - $1 * interval '1 s',
-                   expires_at = expires_at - $1 * interval '1 s';
-UPDATE connections SET open_until = open_until - $1 * interval '1 s',
-                       filled_at = filled_at - $1 * interval '1 s';
-UPDATE start_keys SET expires_at = expires_at - $1 * interval '1 s' WHERE expires_at IS NOT NULL
-"""
-_TIMERS = """
-SELECT timer_id, org, run_id, kind, step,
-       CASE WHEN next_try = 'infinity' THEN 'infinity'::float8
-            ELSE extract(epoch FROM due_at - clock_timestamp())::float8 END AS remaining
-  FROM timers ORDER BY due_at, timer_id
-"""
-_RUN = """
-SELECT *, (extract(epoch FROM begun_at) * 1000)::bigint AS begun_ms FROM runs WHERE run_id = $1
-"""
-_STEPS = "SELECT *, NULL::float8 AS lease_left FROM steps WHERE run_id = $1 ORDER BY step"
-_EFFECTS = """
-SELECT step AS effect_step, key AS effect_key, kind AS effect_kind, status AS effect_status,
-       fence AS effect_fence, calls AS effect_calls, 0::float8 AS effect_age
-  FROM effects WHERE run_id = $1 ORDER BY key
-"""
-_SIGNALS = """
-SELECT signal_id, name, data, correlation_key AS key, seen
-  FROM signals WHERE run_id = $1 AND taken_by IS NULL ORDER BY number
-"""
-_MIGRATIONS = """
-SELECT migration_id FROM run_migration_outcomes JOIN run_migrations USING (migration_id)
- WHERE run_id = $1 ORDER BY created_at
-"""
-_OF_RUNS = (
-    "exclusive_waiters", "exclusive_keys",
-    "dead_letters",
-    "connections", "causes", "step_connections",
-    "history", "outbox", "timers", "scopes", "blocks",
-    "children", "effects", "attempts", "steps", "run_tags",
-    "signals", "signal_waits", "correlation_keys", "start_keys", "runs",
-    "run_migrations", "run_migration_outcomes", "run_subjects", "suppressions",
-    "erasures", "erasure_runs", "erasure_counts",
-    "budgets", "budget_charges", "step_costs", "run_spending", "audit_log",
-)  # fmt: skip
+
 SUBJECT_KEY = SubjectKey(b"a key of tests, of no less than 32 bytes")
 EVER = 1e9
 """Seconds that are longer than any lane's lease."""
@@ -172,8 +142,10 @@ class PostgresPort(ConnectionsPort):
             self.admin = await self._database.connect()
         if self.coordinator.is_closed():
             self.coordinator = await self._database.connect("coordinator")
-        for table in _OF_RUNS:
+        for table in OF_RUNS:
             await self.admin.execute(f"DELETE FROM {table}")
+        await self.admin.execute("DELETE FROM epochs WHERE epoch > 0")
+        await self.declare_lossless()
         self.committed.clear()
 
     async def publish(self, org: str, document: bytes) -> int:
@@ -291,7 +263,7 @@ class PostgresPort(ConnectionsPort):
     async def signals(self, run_id: UUID) -> Sequence[SignalState]:
         """Return the signals of a run that nobody has taken, the oldest first."""
         await drop_signals(self.admin, limit=10_000)
-        rows = await self.admin.fetch(_SIGNALS, run_id)
+        rows = await self.admin.fetch(SIGNALS, run_id)
         return [SignalState(**row) for row in rows]
 
     async def migrate(self, org: str, asked: MigrationOf) -> Mapping[UUID, tuple[Refusal, ...]]:
@@ -322,7 +294,7 @@ class PostgresPort(ConnectionsPort):
 
     async def migrations(self, run_id: UUID) -> Sequence[Told]:
         """Return what became of a run in each of its migrations, in their order."""
-        rows = await self.admin.fetch(_MIGRATIONS, run_id)
+        rows = await self.admin.fetch(MIGRATIONS, run_id)
         found = []
         for row in rows:
             ((_, told),) = await run_migrations.read_outcomes(
@@ -378,14 +350,14 @@ class PostgresPort(ConnectionsPort):
 
     async def advance(self, seconds: float) -> None:
         """Let time pass."""
-        for statement in _ADVANCE.split(";"):
+        for statement in ADVANCE.split(";"):
             await self.admin.execute(statement, seconds)
 
     async def timers(self) -> Sequence[Timer]:
         """Return all timers."""
         return [
             Timer(**{**row, "kind": TimerKind(row["kind"])})
-            for row in await self.admin.fetch(_TIMERS)
+            for row in await self.admin.fetch(TIMERS)
         ]
 
     async def queued(self) -> Sequence[tuple[UUID, int]]:
@@ -402,14 +374,14 @@ class PostgresPort(ConnectionsPort):
 
     async def run(self, run_id: UUID) -> RunState:
         """Return a run with its payloads."""
-        row = await self.admin.fetchrow(_RUN, run_id)
+        row = await self.admin.fetchrow(RUN, run_id)
         assert row is not None
         error = decode_error(row["error"]) if row["error"] is not None else None
         return replace(run_state(row), input=row["input"], output=row["output"], error=error)
 
     async def steps(self, run_id: UUID) -> Sequence[StepState]:
         """Return a run's steps with their payloads."""
-        return [step_state(row) for row in await self.admin.fetch(_STEPS, run_id)]
+        return [step_state(row) for row in await self.admin.fetch(STEPS, run_id)]
 
     async def attempts(self, run_id: UUID) -> Sequence[AttemptState]:
         """Return a run's finished acquisitions, by step and fence."""
@@ -420,8 +392,24 @@ class PostgresPort(ConnectionsPort):
 
     async def effects(self, run_id: UUID) -> Sequence[EffectState]:
         """Return a run's effects."""
-        states = [effect_state(row) for row in await self.admin.fetch(_EFFECTS, run_id)]
-        return [state for state in states if state is not None]
+        return [whole_effect_state(row) for row in await self.admin.fetch(EFFECTS, run_id)]
+
+    async def decisions(self, run_id: UUID) -> Sequence[tuple[str, str, str]]:
+        """Return what people decided about effects of a run: key, decision and actor, in order."""
+        rows = await self.admin.fetch(DECISIONS, run_id)
+        return [(row["key"], row["decision"], row["actor"]) for row in rows]
+
+    async def fail_over(self) -> None:
+        """Go on as a database that may have forgotten the latest of what was written."""
+        await self.admin.execute("UPDATE epochs SET timeline = timeline + 1")
+
+    async def raise_epoch(self) -> None:
+        """Begin the next epoch on this database."""
+        await self.admin.execute(NEXT_EPOCH)
+
+    async def declare_lossless(self) -> None:
+        """Go on with the epoch on this database."""
+        await self.admin.execute("UPDATE epochs SET timeline = database_timeline()")
 
     async def children(self, run_id: UUID) -> Sequence[ChildState]:
         """Return a run's children, by step."""

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from perdure_machine.actions import Action, Enqueue, PutStep, SetTimer, StoreSignal, TakeSignal
 from perdure_machine.decide import Decision
-from perdure_machine.events import Acquire, Event, ExpireLease, Release, Report, SendSignal
+from perdure_machine.events import Acquire, BeginEffect, Event, Release, Report, SendSignal
 from perdure_machine.states import EffectStatus, StepStatus, TimerKind
 from perdure_machine.view import StepState, View
 
@@ -154,14 +154,16 @@ class StaleHolderSettles(Bug):
 
 
 class CallRepeated(Bug):
-    """A call that its provider cannot recognise is made again when its worker is lost (R8)."""
+    """A call that its provider cannot recognise is made again when its worker was lost (R8)."""
 
     def sees(self, view: View, event: Event, now: float) -> tuple[View, Event]:
-        """Show the call as refused."""
-        if not isinstance(event, ExpireLease):
+        """Show the call as refused to who is about to make it."""
+        if not isinstance(event, BeginEffect):
             return view, event
         effects = {
-            key: replace(effect, status=EffectStatus.REFUSED) if effect.kind == "none" else effect
+            key: replace(effect, status=EffectStatus.REFUSED)
+            if effect.kind != "provider" and effect.status is not EffectStatus.SETTLED
+            else effect
             for key, effect in view.effects.items()
         }
         return replace(view, effects=effects), event

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
-from perdure_machine.events import Event, ExpireLease, Release, Report, Succeeded
+from perdure_machine.events import (
+    DecideEffect,
+    Event,
+    ExpireLease,
+    NotPerformed,
+    Performed,
+    Release,
+    Report,
+    SettleEffect,
+    Succeeded,
+)
 from perdure_machine.states import EffectOutcome, EffectStatus
 from perdure_machine.view import EffectState, StepState
 
@@ -42,15 +52,37 @@ def _check_teller(
         return
     prefix = new.key.rpartition("/")[0]
     callers = [one.step for one in steps if one.effect_prefix == prefix and one.fence]
-    if new.status is EffectStatus.SETTLED and not any(
-        _told(event, callers) is EffectOutcome.PERFORMED for event in events
+    said_so = any(_told(event, callers) is EffectOutcome.PERFORMED for event in events)
+    if new.status is EffectStatus.SETTLED and not (
+        said_so or _told_by_key(new.key, events, EffectOutcome.PERFORMED, Performed)
     ):
         raise Violation(f"R8: nobody said that {new.key} was performed, and it is settled")
-    if new.status is EffectStatus.REFUSED and not any(
+    said_so = any(
         _told(event, callers[-1:]) is EffectOutcome.NOT_PERFORMED and _fence(event) == old.fence
         for event in events
+    )
+    if new.status is EffectStatus.REFUSED and not (
+        said_so or _told_by_key(new.key, events, EffectOutcome.NOT_PERFORMED, NotPerformed)
     ):
         raise Violation(f"R8: {new.key} is refused, which its newest caller did not say")
+
+
+def _told_by_key(
+    key: str,
+    events: Sequence[Event],
+    outcome: EffectOutcome,
+    decision: type[Performed] | type[NotPerformed],
+) -> bool:
+    """Tell whether somebody said so who began the call, looked it up or is a person."""
+    return any(
+        (isinstance(event, SettleEffect) and (event.key, event.outcome) == (key, outcome))
+        or (
+            isinstance(event, DecideEffect)
+            and event.key == key
+            and isinstance(event.decision, decision)
+        )
+        for event in events
+    )
 
 
 def _told(event: Event, steps: Collection[int]) -> EffectOutcome | None:
@@ -58,8 +90,6 @@ def _told(event: Event, steps: Collection[int]) -> EffectOutcome | None:
         case Report() if event.step in steps:
             well = isinstance(event.outcome, Succeeded)
             return event.effect or (EffectOutcome.PERFORMED if well else EffectOutcome.UNKNOWN)
-        case Release() if event.step in steps:
-            return EffectOutcome.NOT_PERFORMED
         case _:
             return None
 

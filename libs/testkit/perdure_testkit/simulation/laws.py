@@ -7,13 +7,21 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from uuid import UUID
 
-from perdure_machine.events import Event, ExpireLease, Release, Report
+from perdure_machine.events import (
+    BeginEffect,
+    DecideEffect,
+    Event,
+    ExpireLease,
+    Release,
+    Report,
+    SettleEffect,
+)
 from perdure_machine.memory import StartAnswer
 from perdure_machine.memory.rows import GuardFailed
-from perdure_machine.replies import Reply
+from perdure_machine.replies import Reply, Stale
 from perdure_machine.states import ENDED, AttemptOutcome, RunStatus
 from perdure_machine.view import AttemptState, EffectState, RunState, StepState
-from perdure_runtime.errors import PerdureError
+from perdure_runtime.errors import FailedPrecondition, PerdureError
 
 from perdure_testkit.simulation.effect_laws import check_effects
 from perdure_testkit.simulation.moves import reachable
@@ -23,11 +31,14 @@ _BLUNDERS = (ArithmeticError, AssertionError, AttributeError, LookupError, TypeE
 _CAUSE = {
     AttemptOutcome.COMPLETED: Report,
     AttemptOutcome.FAILED: Report,
-    AttemptOutcome.RELEASED: Release,
+    AttemptOutcome.RELEASED: Release | BeginEffect,
     AttemptOutcome.LOST: ExpireLease,
     AttemptOutcome.TIMED_OUT: ExpireLease,
 }
 """The event that an acquisition's holder, or the sweeper, must have sent for it to end so."""
+
+_BY_TOKEN = (AttemptOutcome.RELEASED, AttemptOutcome.FAILED)
+"""How an acquisition may also end by what its holder told of its call, under that one's token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +99,10 @@ class Laws:
             answers = self.scene.store.submit_all(org, run_id, events)
         except _BLUNDERS as error:
             raise Violation(f"{names} was answered by {error!r}") from error
+        answers = [
+            Stale() if _is_late(event, answer) else answer
+            for event, answer in zip(events, answers, strict=True)
+        ]
         replies = [answer for answer in answers if not isinstance(answer, PerdureError)]
         if len(replies) < len(answers):
             refused = next(answer for answer in answers if isinstance(answer, PerdureError))
@@ -120,6 +135,11 @@ class Laws:
         if stuck:
             one = stuck[0]
             raise Violation(f"R10: step {one.step} is {one.status}: {one.missing}")
+
+
+def _is_late(event: Event, answer: Reply | PerdureError) -> bool:
+    """Tell whether a decision was refused because another had come first."""
+    return isinstance(event, DecideEffect) and isinstance(answer, FailedPrecondition)
 
 
 def check_run(before: Rows, now: Rows) -> None:
@@ -189,13 +209,15 @@ def check_losses(before: Rows, now: Rows, run_out: Set[tuple[int, int]]) -> None
 
 def _check_cause(attempt: AttemptState, events: Sequence[Event]) -> None:
     cause = _CAUSE.get(attempt.outcome)
-    if cause is None:
+    by_token = attempt.outcome in _BY_TOKEN and any(isinstance(e, SettleEffect) for e in events)
+    if cause is None or by_token:
         return
     acquisition = (attempt.step, attempt.fence, attempt.lease_id)
     sent = [
         (event.step, event.fence, event.lease_id)
         for event in events
-        if isinstance(event, cause) and isinstance(event, Report | Release | ExpireLease)
+        if isinstance(event, cause)
+        and isinstance(event, Report | Release | ExpireLease | BeginEffect)
     ]
     if acquisition not in sent:
         raise Violation(

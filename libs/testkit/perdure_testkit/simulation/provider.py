@@ -37,6 +37,10 @@ class Provider:
             return EffectOutcome.UNKNOWN
         return EffectOutcome.PERFORMED
 
+    def has_performed(self, key: str) -> bool:
+        """Tell who looks it up whether a call under the key was performed."""
+        return bool(self.performed[key])
+
     def _perform(self, effect: EffectState) -> None:
         honours = effect.kind == EffectKind.PROVIDER
         if honours and self.performed[effect.key]:

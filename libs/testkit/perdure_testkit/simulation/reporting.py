@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from random import Random
+from uuid import UUID
 
-from perdure_machine.events import Failed, Offer, Queue, Report, Succeeded
+from perdure_machine.events import BeginEffect, Failed, Offer, Queue, Report, Succeeded
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Granted
 from perdure_machine.states import EffectOutcome
@@ -37,6 +38,24 @@ def report_of(
     fails = conduct.fails(step.failures) or told not in (None, EffectOutcome.PERFORMED)
     outcome = Failed(_error(conduct, told)) if fails else Succeeded(conduct.output)
     return Report(step.step, step.fence, step.lease_id, outcome, told, wish, jitter)
+
+
+def begin_of(granted: Granted, token: UUID) -> BeginEffect:
+    """Return the wish of a step's holder to make its call."""
+    step, plan = granted.step, granted.begins
+    assert step.lease_id is not None
+    assert plan is not None
+    return BeginEffect(
+        step.step,
+        step.fence,
+        step.lease_id,
+        plan.name,
+        plan.kind,
+        token,
+        call_for=5.0,
+        keep=plan.keep,
+        can_look_up=plan.can_look_up,
+    )
 
 
 def _error(conduct: Conduct, told: EffectOutcome | None) -> NodeError:

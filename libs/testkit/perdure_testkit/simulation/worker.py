@@ -5,9 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
-from perdure_machine.events import Acquire, Release, Report
-from perdure_machine.replies import Applied, Granted, Reply
+from perdure_machine.events import Acquire, BeginEffect, Release, Report, SettleEffect
+from perdure_machine.replies import (
+    Applied,
+    EffectBegun,
+    EffectRefused,
+    EffectSettled,
+    EffectToLookUp,
+    Granted,
+    Reply,
+)
 from perdure_machine.states import EffectOutcome
+from perdure_machine.view import EffectState
 
 from perdure_testkit.simulation.behaviour import Conduct, conduct_of
 from perdure_testkit.simulation.clock import Act
@@ -15,7 +24,7 @@ from perdure_testkit.simulation.coordinator import Answer, Coordinator, ignore
 from perdure_testkit.simulation.faults import Fault
 from perdure_testkit.simulation.provider import Provider
 from perdure_testkit.simulation.queue import Entry, Queue
-from perdure_testkit.simulation.reporting import offer, report_of
+from perdure_testkit.simulation.reporting import begin_of, offer, report_of
 from perdure_testkit.simulation.scene import ORG, Scene, run_name, step_name
 
 ROUND = 0.5
@@ -35,6 +44,7 @@ class _Try:
     conduct: Conduct
     told: EffectOutcome | None = None
     over: bool = False
+    begun: BeginEffect | None = None
 
 
 class Worker:
@@ -100,9 +110,98 @@ class Worker:
         if granted.effect is not None:
             call = partial(self._if_able, "before its call", partial(self._call_provider, one))
             self._soon(conduct.seconds / 2, call)
-        finish = partial(self._if_able, "before its report", partial(self._finish, one))
-        self._soon(conduct.seconds, finish)
+        if granted.begins is not None:
+            begin = partial(self._begin_effect, one, 1)
+            self._soon(conduct.seconds / 2, partial(self._if_able, "before it began a call", begin))
+        else:
+            self._finish_after(one, conduct.seconds)
         self._renew_later(one)
+
+    def _finish_after(self, one: _Try, seconds: float) -> None:
+        finish = partial(self._if_able, "before its report", partial(self._finish, one))
+        self._soon(seconds, finish)
+
+    def _begin_effect(self, one: _Try, times: int) -> None:
+        """Ask whether the call may be made, under the same token until there is an answer."""
+        if one.over:
+            return
+        one.begun = one.begun or begin_of(one.granted, self.scene.new_lease())
+        asked, sent_at = one.begun, self.scene.clock.now
+
+        def answered(reply: Reply | None) -> None:
+            if reply is None and times < MAX_CALLS:
+                again = partial(self._begin_effect, one, times + 1)
+                self._soon(self._random.uniform(0.1, 2.0), again)
+            else:
+                self._begun(one, asked, reply, sent_at)
+
+        self.coordinator.send(self.name, one.granted.run.run_id, asked, self._hear(answered))
+        self._if_able("after it asked for a call", _nothing)
+
+    def _begun(self, one: _Try, asked: BeginEffect, reply: Reply | None, sent_at: float) -> None:
+        if one.begun is not asked:
+            return
+        match reply:
+            case EffectBegun(effect, lease_for):
+                call = partial(self._call_begun, one, effect, sent_at + lease_for)
+                self._if_able("before its call", call)
+            case EffectToLookUp(key):
+                self._if_able("before it looked a call up", partial(self._look_up, one, key))
+            case EffectSettled():
+                one.told = EffectOutcome.PERFORMED
+                self._finish_after(one, 0.0)
+            case _:
+                self._drop(one)
+
+    def _call_begun(self, one: _Try, effect: EffectState, until: float) -> None:
+        """Make the call, unless the effect's lease is over by now."""
+        if self.scene.clock.now >= until:
+            self._tell(one, effect.key, EffectOutcome.NOT_PERFORMED)
+            self._drop(one)
+            return
+        fails = one.conduct.fails(one.granted.step.failures)
+        one.told = self.provider.call(effect, refuses=fails)
+        self.scene.say(self.name, f"calls {effect.kind} {step_name(one.granted.step)}: {one.told}")
+        self._if_able("after its call", partial(self._finish_after, one, one.conduct.seconds / 2))
+
+    def _look_up(self, one: _Try, key: str) -> None:
+        found = self.provider.has_performed(key)
+        told = EffectOutcome.PERFORMED if found else EffectOutcome.NOT_PERFORMED
+        if self.scene.faults.strikes(Fault.PROVIDER_BREAKS):
+            told = EffectOutcome.UNKNOWN
+        self.scene.say(self.name, f"looks {step_name(one.granted.step)} up: {told}")
+        self._tell(one, key, told, then=True)
+
+    def _tell(
+        self, one: _Try, key: str, told: EffectOutcome, *, then: bool = False, times: int = 1
+    ) -> None:
+        assert one.begun is not None
+        event = SettleEffect(key, one.begun.token, told, one.conduct.output)
+
+        def answered(reply: Reply | None) -> None:
+            if reply is None and times < MAX_CALLS:
+                again = partial(self._tell, one, key, told, then=then, times=times + 1)
+                self._soon(self._random.uniform(0.1, 2.0), again)
+            elif then:
+                self._looked_up(one, reply)
+
+        self.coordinator.send(self.name, one.granted.run.run_id, event, self._hear(answered))
+
+    def _looked_up(self, one: _Try, reply: Reply | None) -> None:
+        match reply:
+            case EffectSettled():
+                one.told = EffectOutcome.PERFORMED
+                self._finish_after(one, 0.0)
+            case EffectRefused():
+                one.begun = None
+                self._begin_effect(one, 1)
+            case _:
+                self._drop(one)
+
+    def _drop(self, one: _Try) -> None:
+        """Forget a try whose step goes on without it."""
+        if not one.over:
+            self._end(one)
 
     def _call_provider(self, one: _Try) -> None:
         effect = one.granted.effect
@@ -123,7 +222,8 @@ class Worker:
             left = self.scene.store.renew(ORG, run_id, step.step, step.fence, step.lease_id)
             if left is None and not self.scene.faults.strikes(Fault.IGNORE_LOSS):
                 self.scene.say(self.name, f"{run_name(run_id)} has lost {step_name(step)}")
-                self._end(one)
+                if one.begun is None or one.told is None:
+                    self._end(one)
                 return
         self._renew_later(one)
 

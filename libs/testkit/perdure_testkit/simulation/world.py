@@ -11,7 +11,7 @@ from uuid import UUID
 
 from perdure_machine.states import ENDED, RunStatus
 
-from perdure_testkit.simulation import relay, services, worker
+from perdure_testkit.simulation import person, relay, services, worker
 from perdure_testkit.simulation.case import Case
 from perdure_testkit.simulation.clients import Client
 from perdure_testkit.simulation.clock import Clock
@@ -113,6 +113,8 @@ class _World:
         clock.every(services.TIMER_ROUND, timer.round)
         sweeper = services.Sweeper(scene, self.coordinator)
         clock.every(services.SWEEP_ROUND, sweeper.round)
+        somebody = person.Person(scene, self.coordinator, self.provider)
+        clock.every(person.ROUND, somebody.round)
         for number in range(WORKERS):
             one = worker.Worker(scene, f"worker-{number}", self.coordinator, queue, self.provider)
             clock.later(random.uniform(0, 0.5), partial(clock.every, worker.ROUND, one.round))

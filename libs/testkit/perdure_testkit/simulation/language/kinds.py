@@ -18,7 +18,9 @@ def _task(place: Place) -> Node:
 
 
 def _http(place: Place) -> Node:
-    effects: list[object] = ["provider", "provider", {"kind": "provider", "keep": "8s"}, "none"]
+    looked_up = {"kind": "reconcile", "lookup": {"url": "https://outside.example/done"}}
+    keyed: list[object] = ["provider", "provider", {"kind": "provider", "keep": "8s"}]
+    effects = [*keyed, "none", looked_up]
     effect = place.random.choice([*effects, None])
     call: Node = {"url": "https://outside.example/do"}
     if effect is not None:
