@@ -164,6 +164,27 @@ async def _is_over(stage: Stage, migration_id: str) -> bool:
     return migration.HasField("all_sent_at") and migration.migrated == 1
 
 
+async def by_an_effect(stage: Stage, entry: Entry) -> None:
+    """A handler begins an effect that is looked up, and settles it: it is performed once (p4)."""
+    stage.arm(entry)
+    run_id, made = await stage.start_effect()
+    await stage.crash(entry)
+    await stage.ends(run_id)
+    assert made.read_text().splitlines() == [f"{run_id}/make/make"]
+
+
+async def by_deciding(stage: Stage, entry: Entry) -> None:
+    """A person decides about an effect: once, whoever was told."""
+    run_id, key = await stage.start_doubt()
+    stage.arm(entry)
+    deciding = asyncio.create_task(stage.client.effects.settle(key, {"n": 1}, asked_by="ada"))
+    await stage.crash(entry)
+    await deciding
+    await stage.ends(run_id)
+    assert len((await stage.client.effects.get(key)).decisions) == 1
+    assert json.loads((await stage.client.get_run(run_id)).steps[0].output) == {"n": 1}
+
+
 async def by_cancelling(stage: Stage, entry: Entry) -> None:
     """A run is cancelled in the middle of its outside call."""
     tour = await stage.tours.start_held_open()
@@ -408,6 +429,7 @@ SCENARIOS: dict[str, Scenario] = {
     "ingest.change_lanes": by_changing_a_lane,
     "ingest.erase_subject": by_erasing,
     "ingest.put_budget": by_a_budget,
+    "ingest.decide_effect": by_deciding,
     "ingest.migrate_runs": by_migrating,
     "ingest.put_connection": by_connecting,
     "ingest.publish_workflow": by_publishing,
@@ -453,8 +475,10 @@ SCENARIOS: dict[str, Scenario] = {
     "sweeper.sweep_connections": by_blocking,
     "timer.fire_timers": by_a_run,
     "worker.acquire_lease": by_a_run,
+    "worker.begin_effect": by_an_effect,
     "worker.list_lanes": by_starting,
     "worker.release_lease": by_releasing,
     "worker.renew_lease": by_renewing,
     "worker.report_result": by_a_run_and_by_its_effect,
+    "worker.settle_effect": by_an_effect,
 }

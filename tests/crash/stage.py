@@ -12,6 +12,7 @@ from perdure_testkit.nemesis import age_pending_entries, lapse_leadership, lapse
 from perdure_testkit.place import Place
 from perdure_testkit.tours import Tours
 from perdure_testkit.verdict import assert_applied_once, assert_nothing_left, ended
+from perdure_testkit.waiting import eventually
 
 from tests.crash.matrix import ELECTED, Entry
 
@@ -46,6 +47,18 @@ nodes:
   hold: {task: {handler: test.hold}}
 """
 
+EFFECT_WORKFLOW = """
+name: effect
+nodes:
+  make: {task: {handler: test.effect, input: "${input}"}}
+"""
+
+DOUBT_WORKFLOW = """
+name: doubt
+nodes:
+  ask: {task: {handler: test.doubt}}
+"""
+
 AWAITING_WORKFLOW = """
 name: awaiting
 nodes:
@@ -78,7 +91,8 @@ class Stage:
         for document in (HELD_WORKFLOW, CHILD_WORKFLOW, PARENT_WORKFLOW, TURNS_WORKFLOW):
             await self.client.publish_workflow(document)
         await self.client.publish_workflow(HELD_WORKFLOW)
-        await self.client.publish_workflow(AWAITING_WORKFLOW)
+        for document in (AWAITING_WORKFLOW, EFFECT_WORKFLOW, DOUBT_WORKFLOW):
+            await self.client.publish_workflow(document)
 
     async def start_turns(self) -> tuple[str, Holding, str, Holding]:
         """Start two runs of one exclusive key; return them when the first holds it."""
@@ -108,6 +122,24 @@ class Stage:
         key = f"key-{uuid.uuid4()}"
         run_id = (await self.client.start_run("awaiting", {"key": key})).run_id
         return run_id, key
+
+    async def start_effect(self) -> tuple[str, Path]:
+        """Start a run whose handler adds a line to a file as an effect; return both."""
+        made = self.place.directory / f"made-{uuid.uuid4()}"
+        return (await self.client.start_run("effect", {"made": str(made)})).run_id, made
+
+    async def start_doubt(self) -> tuple[str, str]:
+        """Start a run with an effect that comes to wait for a person; return it and the key."""
+        run_id = (await self.client.start_run("doubt")).run_id
+        keys: list[str] = []
+
+        async def waits() -> bool:
+            listed = self.client.effects.list(run_id=run_id, status="needs_review")
+            keys.extend([entry.effect.key async for entry in listed])
+            return bool(keys)
+
+        await eventually(waits, what="the effect waits for a person")
+        return run_id, keys[0]
 
     def arm(self, entry: Entry) -> None:
         """Let the owner die when it next comes by."""

@@ -14,10 +14,22 @@ from perdure_contracts.v1.run_pb2 import (
 )
 from perdure_contracts.v1.workflow_pb2 import DefinitionProblem, Workflow
 
+from perdure.cancellation import Cancellation
 from perdure.client import Client, has_ended, published
+from perdure.effect_outcomes import Performed, Unknown
 from perdure.errors import FieldProblem, PerdureApiError, PerdureUnavailable
-from perdure.handler_context import Cancellation, HandlerContext
-from perdure.handler_errors import HandlerError, Permanent, RateLimited, Retryable, Unauthorised
+from perdure.handler_context import HandlerContext
+from perdure.handler_errors import (
+    EffectInvalid,
+    HandlerError,
+    NotPerformed,
+    Permanent,
+    RateLimited,
+    Refused,
+    Retryable,
+    StepDropped,
+    Unauthorised,
+)
 from perdure.handlers import Handler, Handlers, RawJson
 from perdure.signals import StartSignal
 
@@ -27,18 +39,22 @@ __all__ = [
     "Client",
     "DefinitionProblem",
     "Effect",
+    "EffectInvalid",
     "FieldProblem",
     "Handler",
     "HandlerContext",
     "HandlerError",
     "Handlers",
     "HistoryEvent",
+    "NotPerformed",
     "PerdureApiError",
     "PerdureUnavailable",
+    "Performed",
     "Permanent",
     "Published",
     "RateLimited",
     "RawJson",
+    "Refused",
     "Retryable",
     "Run",
     "RunError",
@@ -46,8 +62,10 @@ __all__ = [
     "SignalWait",
     "StartSignal",
     "Step",
+    "StepDropped",
     "StepStatus",
     "Unauthorised",
+    "Unknown",
     "Workflow",
     "has_ended",
     "published",

@@ -32,6 +32,7 @@ from perdure.address import find_address
 from perdure.client_budgets import Budgets
 from perdure.client_connections import Connections
 from perdure.client_consent import Consent
+from perdure.client_effects import UnsettledEffects
 from perdure.client_lanes import Lanes
 from perdure.client_migrations import Migrations
 from perdure.client_transport import Transport, pause_before
@@ -114,6 +115,11 @@ class Client:
     def connections(self) -> Connections:
         """Makes and repairs accounts at outside providers that steps act under."""
         return Connections(self._transport)
+
+    @cached_property
+    def effects(self) -> UnsettledEffects:
+        """Lists effects that are not settled, and decides about those that wait for a person."""
+        return UnsettledEffects(self._transport)
 
     async def __aenter__(self) -> Self:
         return self

@@ -2,67 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
+from perdure.cancellation import Cancellation
+from perdure.effects import DEFAULT_SECONDS, Effect, Effects
 from perdure.handler_costs import Costs
-
-
-class Cancellation:
-    """Tells a handler to stop at the next safe point; for threads and for coroutines alike.
-
-    Set when the run was cancelled, when the try's time is up, when the worker shuts down, and when
-    the step was lost to another worker.
-    """
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._is_set = False
-        self._wakers: set[Callable[[], object]] = set()
-
-    def is_set(self) -> bool:
-        """Whether the handler should stop."""
-        return self._is_set
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Block this thread, at most `timeout` seconds; tell whether the handler should stop."""
-        event = threading.Event()
-        with self._waking(event.set):
-            return event.wait(timeout)
-
-    async def wait_async(self) -> None:
-        """Wait until the handler should stop without blocking the event loop."""
-        loop, event = asyncio.get_running_loop(), asyncio.Event()
-        with self._waking(lambda: loop.call_soon_threadsafe(event.set)):
-            await event.wait()
-
-    def set(self) -> None:
-        """Ask for the stop; called by the worker, from any thread."""
-        with self._lock:
-            self._is_set = True
-            wakers, self._wakers = self._wakers, set()
-        for wake in wakers:
-            # The loop of who waited may have ended meanwhile.
-            with suppress(RuntimeError):
-                wake()
-
-    @contextmanager
-    def _waking(self, wake: Callable[[], object]) -> Iterator[None]:
-        with self._lock:
-            self._wakers.add(wake)
-            is_late = self._is_set
-        if is_late:
-            wake()
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._wakers.discard(wake)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +22,8 @@ class HandlerContext:
     instant on `time.monotonic()` at which the try is given up, None if the definition sets none.
     `logger` writes lines that name the run, the step and its fence. `traceparent` is the W3C trace
     context to send on, empty when the run is not traced. `costs` is told what the try has spent:
-    `costs.add(0.03)`; without a word the node's estimate counts.
+    `costs.add(0.03)`; without a word the node's estimate counts. `effects` is what `effect` goes
+    through, None where a context was made without.
     """
 
     run_id: str
@@ -91,7 +40,47 @@ class HandlerContext:
     logger: logging.Logger
     traceparent: str = ""
     costs: Costs = field(default_factory=Costs)
+    effects: Effects | None = None
 
     def remaining(self) -> float | None:
         """Seconds until the try is given up, 0 when they are over, None if there is no limit."""
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def effect(
+        self,
+        name: str,
+        perform: Callable[[str], Any],
+        *,
+        kind: str | None = None,
+        reconcile: Callable[[str], Any] | None = None,
+        keep: float | None = None,
+        timeout: float = DEFAULT_SECONDS,
+        request: Any = None,
+        not_performed: tuple[type[Exception], ...] = (),
+    ) -> Any:
+        """Have `perform(key)` done once, and return what it came to, in this try and in each later.
+
+        In an event loop this returns an awaitable; elsewhere it blocks. `name` tells the step's
+        effects apart. `key` is the same for every try: send it to the other side.
+
+        `kind` is `provider` (the other side knows a key again, for `keep` seconds if given),
+        `reconcile` (`reconcile(key)` finds out) or `none` (a person does). Without it, `keep`
+        makes it `provider`, else `reconcile` makes it `reconcile`, else it is `none`.
+        `reconcile` returns `Performed(result)`, `NotPerformed()` or `Unknown()`.
+
+        `timeout` seconds are the longest that one call may take; a plain function cannot be cut,
+        so give its client the same limit. `request` is what is asked for, any JSON value: another
+        one under the same key is refused.
+
+        That `perform` raises `NotPerformed`, `Refused` or one of `not_performed` says that nothing
+        was done, and the error goes on to the handler. After any other error nobody knows.
+
+        Raises EffectInvalid for wrong use, for a result that is not JSON or over 1 MiB, and for a
+        refused request; Retryable where it stays unknown; StepDropped, which is no `Exception`,
+        when the handler must end at once because the step goes on without it.
+        """
+        if self.effects is None:
+            raise RuntimeError("this context has no effects; perdure.testing makes one that has")
+        return self.effects.run(
+            Effect(name, perform, kind, reconcile, keep, timeout, request, not_performed)
+        )

@@ -6,7 +6,9 @@ HandlerError         (abstract)
 ├── Unauthorised     the credentials must be repaired by a person   class `authorisation`
 └── Permanent        another try cannot go better                   class `permanent`
 
-Any other exception counts as `Retryable` with the exception's class name as its code.
+Two of them say beside that that an effect (`ctx.effect`) was certainly not performed:
+`NotPerformed`, a `Retryable`, and `Refused`, a `Permanent`. Any other exception counts as
+`Retryable` with the exception's class name as its code.
 """
 
 from __future__ import annotations
@@ -62,3 +64,36 @@ class Permanent(HandlerError):
     """Another try cannot go better."""
 
     error_class = "permanent"
+
+
+class NotPerformed(Retryable):
+    """An effect certainly was not performed, and may be later.
+
+    `perform` raises it; `reconcile` returns it, or raises it.
+    """
+
+    def __init__(
+        self,
+        code: str = "NOT_PERFORMED",
+        message: str = "",
+        *,
+        retry_after: float | None = None,
+        details: Any = None,
+    ) -> None:
+        super().__init__(code, message, retry_after=retry_after, details=details)
+
+
+class Refused(Permanent):
+    """The other side refused an effect for good; it was not performed."""
+
+
+class EffectInvalid(Permanent):
+    """An effect is used in a way that no try can make work; the code says which."""
+
+
+class StepDropped(BaseException):
+    """The step goes on without this handler, which must end at once; nothing it does counts.
+
+    It waits for a person, for another's call, or belongs to another worker. This is no `Exception`,
+    so that `except Exception` lets it pass; `finally` runs as ever.
+    """

@@ -14,7 +14,7 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-PAYLOAD_FIELDS = frozenset({"input", "output", "details"})
+PAYLOAD_FIELDS = frozenset({"input", "output", "details", "result"})
 """Fields of bytes that hold JSON."""
 
 TEXT_FIELDS = frozenset({"document"})

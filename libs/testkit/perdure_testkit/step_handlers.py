@@ -11,12 +11,13 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from perdure import HandlerContext, Handlers, Permanent, RawJson
+from perdure import HandlerContext, Handlers, NotPerformed, Performed, Permanent, RawJson
 
 MODULE = "perdure_testkit.step_handlers"
 """What PERDURE_WORKER_HANDLERS names."""
 
 POLL_SECONDS = 0.01
+EFFECT_SECONDS = 1.0
 
 handlers = Handlers()
 
@@ -63,6 +64,32 @@ def die(_given: Any, _ctx: HandlerContext) -> None:
 def text(given: Any, _ctx: HandlerContext) -> str:
     """Return a text of `length` characters."""
     return "x" * int(given["length"])
+
+
+@handlers.handler("test.effect")
+def effect(given: Any, ctx: HandlerContext) -> str:
+    """Add a line to the file `made`, as an effect that is looked up by the file; return its key."""
+    made = Path(given["made"])
+
+    def make(key: str) -> str:
+        with made.open("a", encoding="utf-8") as file:
+            file.write(f"{key}\n")
+        return key
+
+    def find(key: str) -> Performed | NotPerformed:
+        return Performed(key) if made.exists() else NotPerformed()
+
+    return str(ctx.effect("make", make, reconcile=find, timeout=EFFECT_SECONDS))
+
+
+@handlers.handler("test.doubt")
+def doubt(_given: Any, ctx: HandlerContext) -> Any:
+    """Break in the middle of an effect of which only a person can find out what became."""
+
+    def break_off(key: str) -> None:
+        raise ConnectionResetError(key)
+
+    return ctx.effect("doubt", break_off, timeout=EFFECT_SECONDS)
 
 
 def _write(path: Path, content: str) -> None:

@@ -11,6 +11,7 @@ from perdure_contracts.v1 import (
     connection_service_pb2_grpc,
     consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
+    effect_service_pb2_grpc,
     lane_service_pb2_grpc,
     run_service_pb2_grpc,
     system_service_pb2_grpc,
@@ -34,6 +35,7 @@ from perdure_ingest.identity import Identify, everybody_is
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import (
     DeadLetterServicer,
+    EffectServicer,
     LaneServicer,
     RunServicer,
     SystemServicer,
@@ -105,6 +107,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     dead_letters = DeadLetterServicer(doors, identify)
     lanes = LaneServicer(doors, identify)
     connections = ConnectionServicer(doors, identify)
+    effects = EffectServicer(doors, identify)
     system = SystemServicer(doors, identify)
     consent = ConsentServicer(doors, identify)
     budgets = BudgetServicer(doors, identify)
@@ -131,6 +134,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
         ),
         "perdure.v1.LaneService": lambda server: (
             lane_service_pb2_grpc.add_LaneServiceServicer_to_server(lanes, server)
+        ),
+        "perdure.v1.EffectService": lambda server: (
+            effect_service_pb2_grpc.add_EffectServiceServicer_to_server(effects, server)
         ),
         "perdure.v1.SystemService": lambda server: (
             system_service_pb2_grpc.add_SystemServiceServicer_to_server(system, server)

@@ -18,12 +18,13 @@ from perdure_contracts.internal.v1 import (
     control_service_pb2_grpc,
     coordinator_service_pb2,
     coordinator_service_pb2_grpc,
+    effects_pb2,
 )
 from perdure_runtime.backoff import Backoff
 from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import Aborted, PerdureError, Unavailable
 from perdure_runtime.fail_points import FailPoint, declare
-from perdure_runtime.lifecycle import Component
+from perdure_runtime.lifecycle import Component, Service
 from perdure_runtime.rpc.client import RpcClient
 from perdure_runtime.rpc.errors import from_status
 
@@ -34,6 +35,7 @@ START_RUN = declare("ingest.start_run")
 SIGNAL = declare("ingest.signal")
 CANCEL_RUN = declare("ingest.cancel_run")
 COMMAND_RUN = declare("ingest.command_run")
+DECIDE_EFFECT = declare("ingest.decide_effect")
 PUBLISH_WORKFLOW = declare("ingest.publish_workflow")
 REPLAY_DEAD_LETTERS = declare("ingest.replay_dead_letters")
 MIGRATE_RUNS = declare("ingest.migrate_runs")
@@ -80,19 +82,24 @@ class Coordinator(Component):
         )
         self._cancels = Batcher(self._send_cancels, MAX_ITEMS)
         self._commands = Batcher(self._send_commands, MAX_ITEMS)
+        self._decisions = Batcher(
+            self._send_decisions, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
+        )
         super().__init__()
 
     async def on_start(self) -> None:
         """Take items."""
-        parts = (self._client, self._starts, self._signals, self._cancels, self._commands)
-        for part in parts:
+        for part in self._parts():
             await part.start()
 
     async def on_stop(self) -> None:
         """Wait for the answers of what was taken, then close the channel."""
-        parts = (self._commands, self._cancels, self._signals, self._starts, self._client)
-        for part in parts:
+        for part in reversed(self._parts()):
             await part.stop()
+
+    def _parts(self) -> Sequence[Service]:
+        batchers = (self._starts, self._signals, self._cancels, self._commands, self._decisions)
+        return (self._client, *batchers)
 
     async def start_run(
         self, item: coordinator_service_pb2.StartRunItem
@@ -117,6 +124,12 @@ class Coordinator(Component):
     ) -> coordinator_service_pb2.CommandRunResult:
         """Do to a run what the item says. Raises what the coordinator answered for it."""
         return await _submit(self._commands, item)
+
+    async def decide_effect(
+        self, item: effects_pb2.DecideEffectItem
+    ) -> effects_pb2.DecideEffectResult:
+        """Decide about an effect. Raises what the coordinator answered for it."""
+        return await _submit(self._decisions, item)
 
     async def publish_workflow(
         self, request: control_service_pb2.PublishWorkflowRequest
@@ -218,6 +231,12 @@ class Coordinator(Component):
         request = coordinator_service_pb2.CommandRunRequest(items=items)
         return (await self._send(self._runs.CommandRun, request, COMMAND_RUN)).results
 
+    async def _send_decisions(
+        self, items: list[effects_pb2.DecideEffectItem]
+    ) -> Sequence[effects_pb2.DecideEffectResult]:
+        request = effects_pb2.DecideEffectRequest(items=items)
+        return (await self._send(self._runs.DecideEffect, request, DECIDE_EFFECT)).results
+
     async def _send(
         self,
         method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
@@ -228,7 +247,9 @@ class Coordinator(Component):
 
 
 def _weight(
-    item: coordinator_service_pb2.StartRunItem | coordinator_service_pb2.SignalItem,
+    item: coordinator_service_pb2.StartRunItem
+    | coordinator_service_pb2.SignalItem
+    | effects_pb2.DecideEffectItem,
 ) -> int:
     return item.ByteSize()
 

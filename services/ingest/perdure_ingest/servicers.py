@@ -8,6 +8,8 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import RunCommand
 from perdure_contracts.v1 import (
     dead_letter_service_pb2,
     dead_letter_service_pb2_grpc,
+    effect_service_pb2,
+    effect_service_pb2_grpc,
     lane_service_pb2,
     lane_service_pb2_grpc,
     run_service_pb2,
@@ -22,12 +24,15 @@ from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.cancel_run import cancel_run
 from perdure_ingest.handlers.change_lanes import delete_lane, put_lane, put_org_weight
 from perdure_ingest.handlers.command_run import Request, command_run
+from perdure_ingest.handlers.decide_effect import decide_effect
 from perdure_ingest.handlers.diagnose import diagnose
+from perdure_ingest.handlers.get_effect import get_effect
 from perdure_ingest.handlers.get_migration import get_migration
 from perdure_ingest.handlers.get_run import get_run
 from perdure_ingest.handlers.get_run_history import get_run_history
 from perdure_ingest.handlers.get_workflow import get_workflow
 from perdure_ingest.handlers.list_dead_letters import list_dead_letters
+from perdure_ingest.handlers.list_effects import list_effects
 from perdure_ingest.handlers.list_runs import list_runs
 from perdure_ingest.handlers.list_scopes import list_scopes
 from perdure_ingest.handlers.list_workflows import list_workflows
@@ -248,6 +253,32 @@ class LaneServicer(lane_service_pb2_grpc.LaneServiceServicer):
         """Delegate."""
         self._identify(context)
         return await list_org_weights(self._doors)
+
+
+class EffectServicer(effect_service_pb2_grpc.EffectServiceServicer):
+    """`perdure.v1.EffectService`."""
+
+    def __init__(self, doors: Doors, identify: Identify) -> None:
+        self._doors = doors
+        self._identify = identify
+
+    async def ListEffects(
+        self, request: effect_service_pb2.ListEffectsRequest, context: Context
+    ) -> effect_service_pb2.ListEffectsResponse:
+        """Delegate."""
+        return await list_effects(self._doors, self._identify(context), request)
+
+    async def GetEffect(
+        self, request: effect_service_pb2.GetEffectRequest, context: Context
+    ) -> effect_service_pb2.GetEffectResponse:
+        """Delegate."""
+        return await get_effect(self._doors, self._identify(context), request)
+
+    async def DecideEffect(
+        self, request: effect_service_pb2.DecideEffectRequest, context: Context
+    ) -> effect_service_pb2.DecideEffectResponse:
+        """Delegate."""
+        return await decide_effect(self._doors, self._identify(context), request)
 
 
 class SystemServicer(system_service_pb2_grpc.SystemServiceServicer):

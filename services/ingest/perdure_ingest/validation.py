@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -58,6 +58,12 @@ class Check:
             self.add(field, f"has {len(value)} characters; at most {longest} are allowed")
         if "\x00" in value:
             self.add(field, "holds a NUL character")
+        return value
+
+    def one_of(self, field: str, value: str, words: Collection[str]) -> str:
+        """Check that a text is one of some words, or empty."""
+        if value and value not in words:
+            self.add(field, f"is none of {', '.join(words)}")
         return value
 
     def run_id(self, field: str, value: str) -> UUID:

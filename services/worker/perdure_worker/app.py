@@ -18,6 +18,7 @@ from redis.asyncio import Redis
 
 from perdure_worker.config import WorkerConfig, make_name
 from perdure_worker.coordinator import Coordinator
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.executors.grpc import GrpcExecutor, GrpcSettings
 from perdure_worker.executors.grpc_methods import Methods
@@ -86,10 +87,11 @@ def assemble(
     slots = sum(plan.slots for plan in plans)
     renewals = Renewals(connections.coordinator, clock)
     releases = Releases(connections.coordinator, clock)
-    tasks = TaskExecutor(handlers, threads)
+    effects = EffectCalls(connections.coordinator, clock)
+    tasks = TaskExecutor(handlers, effects, threads)
     egress = Egress(EgressSettings(config.egress_networks, config.egress_ca_file, slots))
-    http = HttpExecutor(_http_settings(config, slots), egress)
-    grpc = GrpcExecutor(_grpc_settings(config), egress, Methods(config.grpc_descriptors))
+    http = HttpExecutor(_http_settings(config, slots), egress, effects)
+    grpc = GrpcExecutor(_grpc_settings(config), egress, Methods(config.grpc_descriptors), effects)
     executors: Executors = {
         dispatch_pb2.STEP_KIND_TASK: tasks,
         dispatch_pb2.STEP_KIND_HTTP: http,
@@ -112,6 +114,7 @@ def assemble(
         *(pool.reports for pool in pools),
         releases,
         renewals,
+        effects,
         tasks,
         egress,
         http,

@@ -27,6 +27,14 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
 )
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
 from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
+from perdure_contracts.internal.v1.effects_pb2 import (
+    BeginEffectItem,
+    BeginEffectRequest,
+    BeginEffectResult,
+    SettleEffectItem,
+    SettleEffectRequest,
+    SettleEffectResult,
+)
 from perdure_runtime.clock import Clock
 from perdure_runtime.errors import Aborted, DeadlineExceeded, PerdureError, Unavailable
 from perdure_runtime.fail_points import declare
@@ -37,6 +45,8 @@ RENEW_LEASE = declare("worker.renew_lease")
 REPORT_RESULT = declare("worker.report_result")
 RELEASE_LEASE = declare("worker.release_lease")
 LIST_LANES = declare("worker.list_lanes")
+BEGIN_EFFECT = declare("worker.begin_effect")
+SETTLE_EFFECT = declare("worker.settle_effect")
 
 CALL_SECONDS = 5.0
 """Longest time of one call with its repeats; shorter than a hand-out's lease."""
@@ -86,6 +96,16 @@ class Coordinator:
         """Extend leases. Raises one of NOT_NOW."""
         return await self._in_parts(self._renew, leases)
 
+    async def begin_effect(self, items: list[BeginEffectItem]) -> list[Answered[BeginEffectResult]]:
+        """Ask to make outside calls. Raises one of NOT_NOW."""
+        return await self._in_parts(self._begin_effect, items)
+
+    async def settle_effect(
+        self, items: list[SettleEffectItem]
+    ) -> list[Answered[SettleEffectResult]]:
+        """Tell what became of outside calls. Raises one of NOT_NOW."""
+        return await self._in_parts(self._settle_effect, items)
+
     async def lanes(self) -> Sequence[Lane]:
         """Return every lane. Raises PerdureError."""
         answer = await self._client.call(
@@ -125,6 +145,24 @@ class Coordinator:
             RenewLeaseRequest(leases=leases),
             timeout=CALL_SECONDS,
             fail_point=RENEW_LEASE,
+        )
+        return answer.results
+
+    async def _begin_effect(self, items: list[BeginEffectItem]) -> Sequence[BeginEffectResult]:
+        answer = await self._client.call(
+            self._hot.BeginEffect,
+            BeginEffectRequest(items=items),
+            timeout=CALL_SECONDS,
+            fail_point=BEGIN_EFFECT,
+        )
+        return answer.results
+
+    async def _settle_effect(self, items: list[SettleEffectItem]) -> Sequence[SettleEffectResult]:
+        answer = await self._client.call(
+            self._hot.SettleEffect,
+            SettleEffectRequest(items=items),
+            timeout=CALL_SECONDS,
+            fail_point=SETTLE_EFFECT,
         )
         return answer.results
 

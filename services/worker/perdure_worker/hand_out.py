@@ -25,13 +25,18 @@ class HandOut:
 
     @property
     def has_effect(self) -> bool:
-        """Whether an outside effect was recorded in flight with the lease."""
+        """Whether the step has an outside effect, which its report tells of."""
         return self.grant.HasField("effect")
 
     @property
+    def is_in_flight(self) -> bool:
+        """Whether that was recorded in flight with the lease."""
+        return self.has_effect and not self.grant.effect.begin_first
+
+    @property
     def may_be_repeated(self) -> bool:
-        """Whether a call that was cut may be made again: without effect, or under a key."""
-        return not self.has_effect or self.grant.effect.kind == "provider"
+        """Whether a call in flight with the lease may be made again when it was cut."""
+        return not self.is_in_flight or self.grant.effect.kind == "provider"
 
 
 def hand_out(grant: StepGrant, sent_at: float) -> HandOut:

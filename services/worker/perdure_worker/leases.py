@@ -43,7 +43,10 @@ class Stop(StrEnum):
 
 
 class Held:
-    """A lease that this worker holds for a running try, and where the try's trace goes on."""
+    """A lease that this worker holds for a running try, and where the try's trace goes on.
+
+    `open_calls` holds the tokens of a handler's outside calls that are open.
+    """
 
     def __init__(self, hand_out: HandOut, cancelled: Cancellation, now: float) -> None:
         self.lease = hand_out.lease
@@ -53,6 +56,7 @@ class Held:
         self.expires_at = hand_out.expires_at
         self.renew_at = _renewal(now, hand_out.expires_at)
         self.stopped: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
+        self.open_calls: set[str] = set()
 
     def stop(self, why: Stop) -> None:
         """Tell whoever runs the try to stop it."""

@@ -57,7 +57,17 @@ class Failed:
     cost: int | None = None
 
 
-Outcome = Completed | Failed
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """The step goes on without this try, of which nothing is reported; `why` is for logs."""
+
+    why: str
+
+
+Ended = Completed | Failed
+"""An outcome that is reported."""
+
+Outcome = Ended | Dropped
 
 _EFFECTS = {
     Effect.NONE: dispatch_pb2.EFFECT_OUTCOME_UNSPECIFIED,
@@ -72,7 +82,7 @@ def bounded(outcome: Outcome, max_output: int) -> Outcome:
 
     The failure says sizes and carries nothing of the output, so it cannot be too large itself.
     """
-    if isinstance(outcome, Failed) or len(outcome.output) <= max_output:
+    if not isinstance(outcome, Completed) or len(outcome.output) <= max_output:
         return outcome
     return Failed(
         ErrorClass.PERMANENT,
@@ -91,14 +101,14 @@ def timed_out(timeout: float, effect: Effect) -> Failed:
     )
 
 
-def refused_report(outcome: Outcome, code: str, message: str) -> Failed:
+def refused_report(outcome: Ended, code: str, message: str) -> Failed:
     """Return what to report when the coordinator refused `outcome` itself and always will."""
     text = f"the result was refused: {message}"
     return Failed(ErrorClass.PERMANENT, code, text, effect=outcome.effect)
 
 
 def to_report(
-    lease: dispatch_pb2.StepLease, outcome: Outcome, next_lease_id: str
+    lease: dispatch_pb2.StepLease, outcome: Ended, next_lease_id: str
 ) -> coordinator_service_pb2.ReportResultItem:
     """Return the report of `outcome`; an empty `next_lease_id` takes no next step."""
     item = coordinator_service_pb2.ReportResultItem(

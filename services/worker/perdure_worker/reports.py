@@ -16,7 +16,7 @@ from perdure_runtime.logs import log, log_failure
 from perdure_worker.coordinator import MAX_ITEMS, NOT_NOW, Answered, Coordinator
 from perdure_worker.hand_out import HandOut, hand_out
 from perdure_worker.leases import Held
-from perdure_worker.outcome import Outcome, refused_report, to_report
+from perdure_worker.outcome import Ended, refused_report, to_report
 
 MAX_BATCH_BYTES = 3 * 1024 * 1024
 """Most bytes of a batch of reports; a message of gRPC has 4 MiB at most (F091)."""
@@ -53,7 +53,7 @@ class Reports(Component):
         """Send what was taken (F065)."""
         await self._batcher.stop()
 
-    async def report(self, held: Held, outcome: Outcome, next_lease_id: str) -> HandOut | None:
+    async def report(self, held: Held, outcome: Ended, next_lease_id: str) -> HandOut | None:
         """Report how the try under `held` ended; return the next step if one came back.
 
         An empty `next_lease_id` takes none. A result that the coordinator refuses for good is
@@ -97,7 +97,7 @@ class Reports(Component):
         return answered
 
 
-def _item(held: Held, outcome: Outcome, next_lease_id: str) -> pb.ReportResultItem:
+def _item(held: Held, outcome: Ended, next_lease_id: str) -> pb.ReportResultItem:
     item = to_report(held.lease, outcome, next_lease_id)
     item.traceparent = held.traceparent
     item.connection_generation = held.connection_generation

@@ -19,7 +19,7 @@ from perdure_worker.executors.port import Executor
 from perdure_worker.executors.unknown import UnknownKind
 from perdure_worker.hand_out import HandOut, new_lease_id
 from perdure_worker.leases import Held, Renewals, Stop
-from perdure_worker.outcome import Failed
+from perdure_worker.outcome import Dropped, Failed
 from perdure_worker.releases import Releases
 from perdure_worker.reports import Reports
 from perdure_worker.tries import Ending, RunningTry, kind_of, name_of
@@ -126,7 +126,7 @@ class Steps:
         return new_lease_id()
 
     async def _conclude(self, held: Held, ended: Ending, offer: str) -> HandOut | None:
-        if ended is Stop.LOST:
+        if ended is Stop.LOST or isinstance(ended, Dropped):
             return None
         if ended is Stop.RELEASED:
             await self._releases.release(held.lease)
@@ -141,4 +141,7 @@ def _note(hand_out: HandOut, ended: Ending) -> None:
     if isinstance(ended, Failed):
         level = logging.INFO
         fields |= {"code": ended.code, "error": ended.message}
+    if isinstance(ended, Dropped):
+        level = logging.INFO
+        fields |= {"why": ended.why}
     emit(_logger, f"step.{name_of(ended)}", fields, level=level)

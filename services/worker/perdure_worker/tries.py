@@ -23,6 +23,7 @@ from perdure_worker.hand_out import HandOut
 from perdure_worker.leases import Held, Stop
 from perdure_worker.outcome import (
     Completed,
+    Dropped,
     Effect,
     ErrorClass,
     Failed,
@@ -68,12 +69,13 @@ class RunningTry:
     async def ending(self) -> Ending:
         """Wait until the try has ended or was told to; what still runs is asked to stop."""
         ended = await self._first_ending()
-        if ended is Stop.LOST and self._hand_out.has_effect:
+        if ended is Stop.LOST and self._has_open_call:
             log(_logger, "step.lost", level=logging.WARNING, outside_call="goes on")
             self._held.go_on()
             ended = await self._first_ending()
+        is_reported = self._is_call_reported
         self._ask_to_stop()
-        if ended is Stop.RELEASED and not self._hand_out.may_be_repeated:
+        if ended is Stop.RELEASED and is_reported:
             return Failed(
                 ErrorClass.RETRYABLE,
                 "WORKER_STOPPED",
@@ -94,13 +96,23 @@ class RunningTry:
             await asyncio.wait((self._work,), timeout=LAST_WAIT_SECONDS)
             raise
 
+    @property
+    def _is_call_reported(self) -> bool:
+        """Whether the step's report must tell of a call that is cut, so that it is not released."""
+        is_begun = self._hand_out.has_effect and bool(self._held.open_calls)
+        return is_begun or not self._hand_out.may_be_repeated
+
+    @property
+    def _has_open_call(self) -> bool:
+        return self._hand_out.is_in_flight or bool(self._held.open_calls)
+
     def _ask_to_stop(self) -> None:
         if not self._work.done():
             self._held.cancelled.set()
             self._work.cancel()
 
     async def _execute(self) -> Outcome:
-        context = TryContext(self._hand_out.deadline, self._held.cancelled)
+        context = TryContext(self._hand_out.deadline, self._held.cancelled, self._held.open_calls)
         began = self._clock.monotonic()
         with process_span(self._hand_out) as process:
             self._held.traceparent = process.traceparent or self._held.traceparent
@@ -131,7 +143,9 @@ class RunningTry:
         if self._work.cancelled() or fault is not None:
             return self._executor_fault(fault)
         outcome = bounded(self._work.result(), self._max_output)
-        return outcome if self._hand_out.has_effect else replace(outcome, effect=Effect.NONE)
+        if isinstance(outcome, Dropped) or self._hand_out.has_effect:
+            return outcome
+        return replace(outcome, effect=Effect.NONE)
 
     def _executor_fault(self, fault: BaseException | None) -> Failed:
         log(_logger, "executor.failed", level=logging.ERROR, exc_info=fault)
@@ -177,5 +191,7 @@ def name_of(ended: Ending) -> str:
             return "timed_out"
         case Failed():
             return "failed"
+        case Dropped():
+            return "dropped"
         case Stop():
             return str(ended)

@@ -13,7 +13,11 @@ import asyncpg
 import grpc
 import pytest
 from perdure import Client
-from perdure_contracts.internal.v1 import control_service_pb2, coordinator_service_pb2
+from perdure_contracts.internal.v1 import (
+    control_service_pb2,
+    coordinator_service_pb2,
+    effects_pb2,
+)
 from perdure_ingest.app import Ingest
 from perdure_ingest.config import IngestConfig
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
@@ -52,6 +56,10 @@ async def _signal(item: SignalItem) -> SignalResult:
     return SignalResult(is_new=True, run_id=item.run_id)
 
 
+async def _decide(item: effects_pb2.DecideEffectItem) -> effects_pb2.DecideEffectResult:
+    return effects_pb2.DecideEffectResult(changed=True)
+
+
 async def _publish(request: PublishRequest) -> PublishResponse:
     return PublishResponse(name="w", version=1, created=True, digest=bytes(32))
 
@@ -64,6 +72,9 @@ class ScriptedCoordinator:
     cancel: Callable[[CancelItem], Awaitable[CancelResult]] = _cancel
     command: Callable[[CommandItem], Awaitable[CommandResult]] = _command
     signal: Callable[[SignalItem], Awaitable[SignalResult]] = _signal
+    decide: Callable[[effects_pb2.DecideEffectItem], Awaitable[effects_pb2.DecideEffectResult]] = (
+        _decide
+    )
     publish: Callable[[PublishRequest], Awaitable[PublishResponse]] = _publish
     batches: list[list[Any]] = field(default_factory=list)
     port: int = 0
@@ -101,6 +112,13 @@ class ScriptedCoordinator:
         results = [await self.signal(item) for item in request.items]
         return coordinator_service_pb2.SignalResponse(results=results)
 
+    async def decide_effects(
+        self, request: effects_pb2.DecideEffectRequest, context: Any
+    ) -> effects_pb2.DecideEffectResponse:
+        self.batches.append(list(request.items))
+        results = [await self.decide(item) for item in request.items]
+        return effects_pb2.DecideEffectResponse(results=results)
+
     async def publish_workflow(self, request: PublishRequest, context: Any) -> PublishResponse:
         self.batches.append([request])
         return await self.publish(request)
@@ -111,6 +129,7 @@ class ScriptedCoordinator:
             "StartRun": _handler(self.start_run, coordinator_service_pb2.StartRunRequest),
             "CancelRun": _handler(self.cancel_run, coordinator_service_pb2.CancelRunRequest),
             "CommandRun": _handler(self.command_run, coordinator_service_pb2.CommandRunRequest),
+            "DecideEffect": _handler(self.decide_effects, effects_pb2.DecideEffectRequest),
             "Signal": _handler(self.send_signals, coordinator_service_pb2.SignalRequest),
         }
         control = {"PublishWorkflow": _handler(self.publish_workflow, PublishRequest)}
@@ -244,6 +263,30 @@ class Rows:
             "SELECT workflow_id, 'n2', '{}', '{}', false, 'receipt' FROM workflows"
         )
         return await self.waiting_run()
+
+    async def effect(
+        self, run_id: uuid.UUID, key: str = "k", *, step: int = 1, status: str, **columns: Any
+    ) -> None:
+        """An effect; `columns` override or add to what it needs."""
+        row = {
+            "run_id": run_id,
+            "key": key,
+            "org": "default",
+            "step": step,
+            "kind": "provider",
+            "fence": 1,
+            "calls": 1,
+            "begun_at": await self.now(),
+            "settled_at": await self.now() if status == "settled" else None,
+            **columns,
+        }
+        names = ", ".join(row)
+        places = ", ".join(f"${place}" for place in range(2, len(row) + 2))
+        await self.connection.execute(
+            f"INSERT INTO effects (status, {names}) VALUES ($1::text::effect_status, {places})",
+            status,
+            *row.values(),
+        )
 
     async def timer(self, run_id: uuid.UUID, *, due_in: timedelta) -> None:
         """The timer of step 1."""

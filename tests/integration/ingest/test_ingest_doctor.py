@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -40,7 +41,7 @@ async def only_finding(client: Client, name: str) -> Finding:
 async def test_a_healthy_engine_has_no_findings(client: Client, rows: Any) -> None:
     run_id = await rows.waiting_run()
     await rows.step(run_id, 2)
-    await effect(rows, run_id, step=2, status="settled")
+    await rows.effect(run_id, step=2, status="settled")
     found = await checks(client)
     assert list(found) == ALL
     assert all(check.ok and check.summary and not check.findings for check in found.values())
@@ -81,7 +82,7 @@ async def test_a_step_that_nobody_picks_is_found_with_its_queue(client: Client, 
         ("provider", "in_flight", "running", False),
         ("provider", "outcome_unknown", "failed", True),
         ("provider", "outcome_unknown", "queued", False),
-        ("none", "outcome_unknown", "queued", True),
+        ("reconcile", "outcome_unknown", "queued", False),
         ("none", "needs_review", "failed", True),
         ("provider", "refused", "failed", False),
     ],
@@ -97,12 +98,31 @@ async def test_an_effect_that_no_try_will_settle_is_found(
         run_id,
         step_status,
     )
-    await effect(rows, run_id, step=2, status=status, kind=kind)
+    await rows.effect(run_id, step=2, status=status, kind=kind)
     if is_found:
         finding = await only_finding(client, "unsettled_effects")
         assert (finding.run_id, finding.step) == (str(run_id), 2)
     else:
         assert all(check.ok for check in (await checks(client)).values())
+
+
+@pytest.mark.parametrize(
+    ("status", "columns", "do_this"),
+    [
+        ("needs_review", {}, "find out whether it was done, and say so: perdure effect show k"),
+        ("outcome_unknown", {"begun_at": LONG_AGO}, "see why it is not settled: "),
+        ("in_flight", {"lease_expires_at": LONG_AGO}, "see that sweeper runs"),
+    ],
+)
+async def test_an_effect_that_stays_unsettled_says_what_to_do(
+    client: Client, rows: Any, status: str, columns: dict[str, timedelta], do_this: str
+) -> None:
+    run_id = await rows.waiting_run()
+    await rows.step(run_id, 2)
+    instants = {name: await rows.now() - ago for name, ago in columns.items()}
+    token = {"token": uuid.uuid4()} if "lease_expires_at" in columns else {}
+    await rows.effect(run_id, step=2, status=status, **instants, **token)
+    assert (await only_finding(client, "unsettled_effects")).do_this.startswith(do_this)
 
 
 async def test_f107_missing_months_are_said_long_before(client: Client, rows: Any) -> None:
@@ -148,15 +168,3 @@ def lease(step_status: str, now: Any) -> dict[str, Any]:
         "started_at": now,
         "lease_expires_at": now + timedelta(minutes=5),
     }
-
-
-async def effect(rows: Any, run_id: Any, *, step: int, status: str, kind: str = "provider") -> None:
-    await rows.connection.execute(
-        "INSERT INTO effects (run_id, key, org, step, kind, status, fence, calls, begun_at, "
-        "settled_at) VALUES ($1, 'k', 'default', $2, $3, $4::text::effect_status, 1, 1, "
-        "clock_timestamp(), CASE WHEN $4 = 'settled' THEN clock_timestamp() END)",
-        run_id,
-        step,
-        kind,
-        status,
-    )

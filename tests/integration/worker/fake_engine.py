@@ -115,7 +115,7 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
             status=effects.BEGIN_EFFECT_STATUS_BEGUN,
             key=f"{RUN_ID}/node{item.lease.step}/{item.name}",
             calls=1,
-            lease_ms=LONG_LEASE_MS,
+            lease_ms=item.call_ms + LONG_LEASE_MS,
         )
 
     def settle(self, item: effects.SettleEffectItem) -> effects.SettleEffectResult:

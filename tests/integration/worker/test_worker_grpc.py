@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -21,6 +21,7 @@ from perdure_runtime.errors import InvalidArgument
 from perdure_testkit.grpc_provider import SERVICE, GrpcProvider, Said, files
 from perdure_testkit.tls import Authority
 from perdure_testkit.waiting import eventually
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.addresses import AddressRule
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.egress.lookup import Lookup
@@ -30,6 +31,9 @@ from perdure_worker.executors.port import TryContext
 from perdure_worker.outcome import Completed, Effect, ErrorClass
 
 from tests.integration.worker.fake_engine import Stage, grant
+
+NO_EFFECTS = cast(EffectCalls, None)
+"""These calls ride: nothing is begun by itself."""
 
 KEY = "run/node/request"
 LOOPBACK = ip_network("127.0.0.0/8")
@@ -64,7 +68,7 @@ def grpc_grant(target: str, **more: Any) -> dispatch_pb2.StepGrant:
 async def caller(allowed: list[Any], ca_file: str = "", descriptors: Sequence[str] = ()) -> Caller:
     egress = Egress(EgressSettings(allowed, ca_file, lookups=4))
     settings = GrpcSettings(connect=5.0, total=30.0, max_response=MAX_RESPONSE)
-    found = Caller(egress, GrpcExecutor(settings, egress, Methods(descriptors)))
+    found = Caller(egress, GrpcExecutor(settings, egress, Methods(descriptors), NO_EFFECTS))
     egress.lookup = Lookup(found.resolve, AddressRule(allowed))
     return found
 

@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from ipaddress import ip_network
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from perdure import Cancellation
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
 from perdure_contracts.internal.v1 import dispatch_pb2
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.executors.http import HttpExecutor, HttpSettings
 from perdure_worker.executors.http_calls import CallLimits
@@ -20,6 +21,9 @@ from perdure_worker.executors.port import TryContext
 from perdure_worker.outcome import Completed, Effect, ErrorClass, Failed, Outcome
 
 from tests.integration.worker.fake_engine import SHORT_LEASE_MS, Stage, grant
+
+NO_EFFECTS = cast(EffectCalls, None)
+"""These calls ride: nothing is begun by itself."""
 
 KEY = "run/node/http"
 
@@ -80,7 +84,7 @@ Run = Callable[..., Any]
 async def run() -> AsyncIterator[Run]:
     egress = Egress(EgressSettings([ip_network("127.0.0.0/8")], "", lookups=4))
     limits = CallLimits(connect=5.0, read=30.0, max_response=100_000)
-    executor = HttpExecutor(HttpSettings(limits, total=30.0, connections=4), egress)
+    executor = HttpExecutor(HttpSettings(limits, total=30.0, connections=4), egress, NO_EFFECTS)
     await executor.start()
 
     async def run(request: dict[str, Any] | bytes, seconds: float | None = None) -> Outcome:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field
 from ipaddress import ip_network
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from perdure import Cancellation
@@ -23,6 +23,7 @@ from perdure_testkit.provider import (
     too_many,
 )
 from perdure_testkit.tls import Authority
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.addresses import AddressRule
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.egress.lookup import Lookup
@@ -32,6 +33,9 @@ from perdure_worker.executors.port import TryContext
 from perdure_worker.outcome import Completed, Effect, ErrorClass, Outcome
 
 from tests.integration.worker.fake_engine import grant
+
+NO_EFFECTS = cast(EffectCalls, None)
+"""These calls ride: nothing is begun by itself."""
 
 LOOPBACK = ip_network("127.0.0.0/8")
 MAX_RESPONSE = 100_000
@@ -68,7 +72,9 @@ class Caller:
 async def caller(allowed: list[Any], ca_file: str = "") -> Caller:
     egress = Egress(EgressSettings(allowed, ca_file, lookups=4))
     limits = CallLimits(connect=5.0, read=5.0, max_response=MAX_RESPONSE)
-    found = Caller(egress, HttpExecutor(HttpSettings(limits, 30.0, connections=4), egress))
+    found = Caller(
+        egress, HttpExecutor(HttpSettings(limits, 30.0, connections=4), egress, NO_EFFECTS)
+    )
     egress.lookup = Lookup(found.resolve, AddressRule(allowed))
     await found.executor.start()
     return found

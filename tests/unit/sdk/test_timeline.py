@@ -88,10 +88,10 @@ def running(*steps: Step) -> Run:
         (
             step(
                 status=run_pb2.STEP_STATUS_PARKED,
-                parked_on="review",
+                parked_on="pause",
                 deadline_at=at(60),
             ),
-            "`send` is parked on review, but not after 2026-05-31 12:01:00Z",
+            "`send` is parked on pause, but not after 2026-05-31 12:01:00Z",
         ),
     ],
 )

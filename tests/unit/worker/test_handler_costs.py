@@ -10,7 +10,7 @@ import perdure
 import pytest
 from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
 from perdure_worker.executors.invocation import Invocation
-from perdure_worker.outcome import to_report
+from perdure_worker.outcome import Dropped, to_report
 
 
 def spend(amounts: list[Any], context: perdure.HandlerContext) -> str:
@@ -36,12 +36,14 @@ def context(given: bytes) -> perdure.HandlerContext:
 def test_what_was_spent_is_reported(given: bytes, micros: int) -> None:
     handler = perdure.Handler("spend", spend)
     outcome = Invocation(handler, context(given)).run()
+    assert not isinstance(outcome, Dropped)
     assert to_report(StepLease(), outcome, "").cost_micros == micros
 
 
 def test_without_a_word_nothing_is_reported_and_the_estimate_counts() -> None:
     handler = perdure.Handler("spend", spend)
     outcome = Invocation(handler, context(b"[]")).run()
+    assert not isinstance(outcome, Dropped)
     assert not to_report(StepLease(), outcome, "").HasField("cost_micros")
 
 

@@ -7,6 +7,7 @@ import click
 from perdure.cli.connection import connection
 from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
+from perdure.cli.effects import effect
 from perdure.cli.erase import erase
 from perdure.cli.lane import lane
 from perdure.cli.plugins import brought_command, brought_names, service_command
@@ -35,7 +36,8 @@ def cli() -> None:
 
 
 for _command in (
-    workflow, run, dlq, connection, suppression, erase, lane, doctor, service_command(),
+    workflow, run, dlq, effect, connection, suppression, erase, lane, doctor,
+    service_command(),
 ):  # fmt: skip
     cli.add_command(_command)
 

@@ -30,6 +30,9 @@ MAX_ERROR = 300
 LATE = timedelta(seconds=60)
 """A timer that is later than this, and a step queued for longer, are worth a doctor's look."""
 
+REVIEW = "review"
+"""What a step is parked on whose effect waits for a person."""
+
 _UNFINISHED = (
     run_pb2.STEP_STATUS_QUEUED,
     run_pb2.STEP_STATUS_RUNNING,
@@ -123,6 +126,8 @@ def _step_standing(step: run_pb2.Step, now: datetime) -> str:
             return f"{name} waits for {awaited(step.waits_for)}{endless}"
         case run_pb2.STEP_STATUS_WAITING:
             return f"{name} waits {_due(step, now, 'until')}"
+        case _ if step.parked_on == REVIEW:
+            return f"{name} waits for a person to say what became of its call"
         case _:
             return f"{name} is parked on {step.parked_on}"
 
@@ -294,7 +299,13 @@ def _effects(run: run_pb2.Run) -> list[str]:
         for effect in run.effects
     )
     heading = ("effect", "kind", "status", "calls", "begun", "settled")
-    return ["", *table_lines(heading, rows)]
+    return ["", *table_lines(heading, rows), *_reviews(run)]
+
+
+def _reviews(run: run_pb2.Run) -> list[str]:
+    keys = [effect.key for effect in run.effects if effect.status == "needs_review"]
+    label = click.style("do this", bold=True)
+    return [f"{label}   perdure effect show {key}" for key in keys]
 
 
 def _payload(label: str, payload: bytes) -> list[str]:

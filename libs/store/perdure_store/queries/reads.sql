@@ -180,20 +180,22 @@ SELECT run_id, step, status, missing
  LIMIT $2;
 
 -- name: unsettled_effects
--- Finds effects that are open and that no running or coming try of their step will settle.
+-- Finds effects that are open and that no running or coming try will settle, or that stay so for longer than $4.
 SELECT e.run_id, e.step, e.key, e.kind, e.status::text AS status, e.begun_at
   FROM effects AS e
-  JOIN steps AS s ON s.run_id = e.run_id AND s.step = e.step
+  JOIN steps AS s ON s.run_id = e.run_id AND s.step = coalesce(e.waiter, e.step)
  WHERE e.org = $1
    AND e.status IN ('in_flight', 'outcome_unknown', 'needs_review')
    AND (
        e.status = 'needs_review'
-       OR (e.status = 'in_flight' AND NOT (
+       OR (e.status = 'in_flight' AND e.token IS NULL AND NOT (
                s.status = 'running' AND s.fence = e.fence
                AND s.lease_expires_at > clock_timestamp() - $3::interval
            ))
+       OR (e.status = 'in_flight' AND e.lease_expires_at < clock_timestamp() - $3::interval)
        OR (e.status = 'outcome_unknown' AND (
-               e.kind <> 'provider' OR s.status IN ('completed', 'failed', 'skipped', 'cancelled')
+               s.status IN ('completed', 'failed', 'skipped', 'cancelled')
+               OR e.begun_at < clock_timestamp() - $4::interval
            ))
    )
  ORDER BY e.begun_at

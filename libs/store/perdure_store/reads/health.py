@@ -22,7 +22,7 @@ class StuckRow:
 
 @dataclass(frozen=True, slots=True)
 class OpenEffectRow:
-    """An effect that no running or coming try of its step will settle."""
+    """An effect that no running or coming try will settle, or that has been open for long."""
 
     run_id: UUID
     step: int
@@ -100,10 +100,14 @@ async def find_stuck(connection: Connection, org: str, limit: int) -> list[Stuck
 
 
 async def find_open_effects(
-    connection: Connection, org: str, limit: int, *, grace: timedelta
+    connection: Connection, org: str, limit: int, *, grace: timedelta, longest: timedelta
 ) -> list[OpenEffectRow]:
-    """Find open effects; one in flight counts when its lease has been over for `grace`."""
-    found = await connection.fetch(sql("reads.unsettled_effects"), org, limit, grace)
+    """Find open effects.
+
+    One in flight counts when its lease has been over for `grace`, one that is looked up or repeated
+    when it was begun longer than `longest` ago.
+    """
+    found = await connection.fetch(sql("reads.unsettled_effects"), org, limit, grace, longest)
     return [OpenEffectRow(**record) for record in found]
 
 

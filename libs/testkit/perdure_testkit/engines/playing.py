@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from uuid import UUID
 
+import perdure
 from perdure_machine.events import Acquire, ExpireRun, Failed, Report, Succeeded
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Granted
@@ -16,6 +17,7 @@ from perdure_machine.states import EffectOutcome, RunStatus
 from perdure_machine.view import NodeError, RunState
 
 from perdure_testkit.engines.driver import MAX_ROUNDS, Driver, new_lease
+from perdure_testkit.engines.handling import run_handler
 
 IDLE = 1.0
 """Most seconds that pass at a time once a handler hangs: its lease may run out."""
@@ -73,6 +75,8 @@ class Player:
 
     driver: Driver
     handler_of: Callable[[str], Handler] = HANDLERS.__getitem__
+    handlers: Mapping[str, perdure.Handler] = field(default_factory=dict)
+    """Handlers made for workers, which run as they do there, effects included."""
     tries: Counter[tuple[UUID, str]] = field(default_factory=Counter)
     """How often each node of each run was tried."""
     hangs: bool = False
@@ -102,6 +106,10 @@ class Player:
     async def _handle(self, granted: Granted) -> None:
         step, tried = granted.step, (granted.run.run_id, granted.step.node)
         self.tries[tried] += 1
+        handler = self.handlers.get(granted.handler)
+        if handler is not None:
+            await self._run(granted, handler)
+            return
         handle = self.handler_of(granted.handler or step.kind)
         answer = handle(step.input or b"null", self.tries[tried])
         if answer is None:
@@ -111,6 +119,13 @@ class Player:
         done = EffectOutcome.PERFORMED if granted.effect is not None else None
         report = Report(step.step, step.fence, step.lease_id, answer, effect=done)
         await self.driver.submit(granted.run.run_id, report)
+
+    async def _run(self, granted: Granted, handler: perdure.Handler) -> None:
+        step, answer = granted.step, await run_handler(self.driver, granted, handler)
+        if answer is not None:
+            assert step.lease_id is not None
+            report = Report(step.step, step.fence, step.lease_id, answer)
+            await self.driver.submit(granted.run.run_id, report)
 
     async def _pass_time(self) -> None:
         waits = [max(0.0, timer.remaining) for timer in await self.driver.engine.timers()]

@@ -17,6 +17,9 @@ from perdure_ingest.doctor.words import in_words
 LEASE_GRACE = timedelta(seconds=60)
 """How long an effect may be in flight after its lease: the sweeper's time to take it away."""
 
+LONGEST_UNKNOWN = timedelta(hours=1)
+"""How long an effect may be looked up or repeated before people are told of it."""
+
 LONGEST_QUEUE = timedelta(seconds=60)
 """How long a step may be ready before nobody seems to serve its queue."""
 
@@ -62,14 +65,16 @@ async def steps_with_no_way_forward(connection: Connection, org: str, limit: int
 
 async def unsettled_effects(connection: Connection, org: str, limit: int) -> Check:
     """Find effects whose outcome nobody will learn by itself."""
-    rows = await health.find_open_effects(connection, org, limit, grace=LEASE_GRACE)
+    rows = await health.find_open_effects(
+        connection, org, limit, grace=LEASE_GRACE, longest=LONGEST_UNKNOWN
+    )
     findings = [
         Finding(
             run_id=str(row.run_id),
             step=row.step,
             what=f"the effect {row.key} ({row.kind}) is {row.status.replace('_', ' ')} "
             f"since {row.begun_at:%Y-%m-%d %H:%M:%S} UTC",
-            do_this=f"ask the provider for the key {row.key} whether it was done",
+            do_this=_about_effect(row),
         )
         for row in rows
     ]
@@ -198,6 +203,15 @@ CHECKS: Sequence[tuple[str, Run]] = (
 def could_not_run(name: str, why: str) -> Check:
     """Say that a check had no result, which is no good news either."""
     return Check(name=name, ok=False, summary=f"the check could not be run: {why}")
+
+
+def _about_effect(row: health.OpenEffectRow) -> str:
+    show = f"perdure effect show {row.key}"
+    if row.status == "needs_review":
+        return f"find out whether it was done, and say so: {show}"
+    if row.status == "in_flight":
+        return f"see that sweeper runs: it takes the lease away; {show}"
+    return f"see why it is not settled: {show}"
 
 
 def _by(key: str | None) -> str:

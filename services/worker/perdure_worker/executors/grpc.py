@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import time
 from collections.abc import Callable
@@ -18,7 +19,9 @@ from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress
+from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
 from perdure_worker.executors.grpc_calls import ChannelSettings, Metadata, call, connected
 from perdure_worker.executors.grpc_methods import Methods, MethodUnknown, Undescribed
 from perdure_worker.executors.grpc_request import GrpcRequest, read_call
@@ -61,8 +64,11 @@ class GrpcExecutor(Component):
 
     keeps_deadline: ClassVar[bool] = True
 
-    def __init__(self, settings: GrpcSettings, egress: Egress, methods: Methods) -> None:
+    def __init__(
+        self, settings: GrpcSettings, egress: Egress, methods: Methods, effects: EffectCalls
+    ) -> None:
         super().__init__()
+        self._effects = effects
         self._settings = settings
         self._egress = egress
         self._methods = methods
@@ -78,6 +84,19 @@ class GrpcExecutor(Component):
         deadline = context.deadline
         if deadline is None:
             deadline = time.monotonic() + self._settings.total
+        until = deadline
+
+        async def call_once() -> Outcome:
+            return await self._call_once(grant, until)
+
+        if not grant.effect.begin_first:
+            return await call_once()
+        seconds = max(0.0, deadline - time.monotonic())
+        digest = hashlib.sha256(grant.input).digest()
+        begun = BegunCall(grant, seconds, digest, call_once, _look_up, context.open_calls)
+        return await run_begun(self._effects, begun)
+
+    async def _call_once(self, grant: StepGrant, deadline: float) -> Outcome:
         try:
             request = _with_own_metadata(read_call(grant.input), grant)
             return await self._call(request, grant, deadline)
@@ -157,6 +176,10 @@ def _to_outcome(request: GrpcRequest, method: MethodDescriptor, answer: bytes) -
 
 def _unprepared(broke: Break, request: GrpcRequest, what: str) -> CallFailed:
     return CallFailed(of_break(broke), f"{request.shown}: {broke}{': ' if what else ''}{what}")
+
+
+async def _look_up() -> LookedUp:
+    return LookedUp(None, "a call of a gRPC method cannot be looked up")
 
 
 def _with_own_metadata(request: GrpcRequest, grant: StepGrant) -> GrpcRequest:

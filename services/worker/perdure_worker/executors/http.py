@@ -4,22 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress
 from perdure_worker.egress.network import GuardedNetwork
 from perdure_worker.egress.transport import EgressTransport
 from perdure_worker.egress.trust import tls_context
-from perdure_worker.executors.http_answer import Answer, to_outcome
+from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
+from perdure_worker.executors.http_answer import Answer, output_of, to_outcome
 from perdure_worker.executors.http_calls import CallLimits, HttpCalls
 from perdure_worker.executors.http_redirects import most_redirects
-from perdure_worker.executors.http_request import HttpRequest, RequestInvalid, read_request
+from perdure_worker.executors.http_request import (
+    HttpRequest,
+    RequestInvalid,
+    digest_of,
+    read_lookup,
+    read_request,
+)
 from perdure_worker.executors.port import TryContext
 from perdure_worker.executors.verdicts import Break, CallFailed, failed, of_break
 from perdure_worker.outcome import Outcome
@@ -28,6 +37,8 @@ BIG_BODY_BYTES = 64 * 1024
 """Bodies beyond this are read in a thread, so that their JSON does not hold the loop (P8)."""
 
 IDEMPOTENCY_HEADER = "idempotency-key"
+
+ReadT = TypeVar("ReadT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +62,9 @@ class HttpExecutor(Component):
 
     keeps_deadline: ClassVar[bool] = True
 
-    def __init__(self, settings: HttpSettings, egress: Egress) -> None:
+    def __init__(self, settings: HttpSettings, egress: Egress, effects: EffectCalls) -> None:
         super().__init__()
+        self._effects = effects
         self._settings = settings
         self._egress = egress
         self._shared: HttpCalls | None = None
@@ -73,12 +85,44 @@ class HttpExecutor(Component):
         try:
             request = _with_own_headers(read_request(grant.input), grant)
             redirects = most_redirects(request, has_effect=grant.HasField("effect"))
-            answer = await self._pool(grant).call(request, self._deadline(context), redirects)
+        except RequestInvalid as error:
+            return failed(of_break(Break.UNSENDABLE), str(error))
+
+        async def call() -> Outcome:
+            return await self._call(self._pool(grant), request, self._deadline(context), redirects)
+
+        if not grant.effect.begin_first:
+            return await call()
+
+        async def look_up() -> LookedUp:
+            return await self._look_up(grant, self._deadline(context))
+
+        seconds = max(0.0, self._deadline(context) - time.monotonic())
+        begun = BegunCall(grant, seconds, digest_of(request), call, look_up, context.open_calls)
+        return await run_begun(self._effects, begun)
+
+    async def _call(
+        self, calls: HttpCalls, request: HttpRequest, deadline: float, redirects: int
+    ) -> Outcome:
+        try:
+            answer = await calls.call(request, deadline, redirects)
         except RequestInvalid as error:
             return failed(of_break(Break.UNSENDABLE), str(error))
         except CallFailed as error:
             return error.failure
         return await _read(request, answer)
+
+    async def _look_up(self, grant: StepGrant, deadline: float) -> LookedUp:
+        """Ask what became of an earlier call, by the request that the step's input has for it."""
+        try:
+            request = _with_headers(read_lookup(grant.input), grant, {})
+            redirects = most_redirects(request, has_effect=False)
+            answer = await self._opened(self._shared).call(request, deadline, redirects)
+        except (RequestInvalid, CallFailed) as error:
+            return LookedUp(None, str(error))
+        if not request.accepts(answer.status):
+            return LookedUp(None, f"{request.shown} was answered with {answer.status}")
+        return LookedUp(await _in_thread_if_big(output_of, answer))
 
     def _calls(self, *, keeps: bool) -> HttpCalls:
         transport = EgressTransport(
@@ -91,7 +135,9 @@ class HttpExecutor(Component):
 
     def _pool(self, grant: StepGrant) -> HttpCalls:
         may_repeat = not grant.HasField("effect") or grant.effect.kind == "provider"
-        calls = self._shared if may_repeat else self._single
+        return self._opened(self._shared if may_repeat else self._single)
+
+    def _opened(self, calls: HttpCalls | None) -> HttpCalls:
         if calls is None:
             raise RuntimeError("the executor was not started")
         return calls
@@ -104,16 +150,24 @@ class HttpExecutor(Component):
 
 async def _read(request: HttpRequest, answer: Answer) -> Outcome:
     now = datetime.now(UTC)
+    return await _in_thread_if_big(lambda each: to_outcome(request, each, now), answer)
+
+
+async def _in_thread_if_big(read: Callable[[Answer], ReadT], answer: Answer) -> ReadT:
     if len(answer.body) > BIG_BODY_BYTES:
-        return await asyncio.to_thread(to_outcome, request, answer, now)
-    return to_outcome(request, answer, now)
+        return await asyncio.to_thread(read, answer)
+    return read(answer)
 
 
 def _with_own_headers(request: HttpRequest, grant: StepGrant) -> HttpRequest:
     """Return the request with what the engine adds where the definition says nothing."""
-    added = {"content-type": "application/json"} if request.body is not None else {}
-    if grant.HasField("effect"):
-        added[IDEMPOTENCY_HEADER] = grant.effect.key
+    key = {IDEMPOTENCY_HEADER: grant.effect.key} if grant.HasField("effect") else {}
+    return _with_headers(request, grant, key)
+
+
+def _with_headers(request: HttpRequest, grant: StepGrant, added: dict[str, str]) -> HttpRequest:
+    if request.body is not None:
+        added["content-type"] = "application/json"
     if traceparent := current_traceparent() or grant.traceparent:
         added["traceparent"] = traceparent
     given = {name.lower() for name in request.headers}

@@ -1,22 +1,26 @@
 """The request of an http step, read from the step's input without touching its body (R12).
 
 The input is `{"method", "url", "headers"?, "query"?, "body"?, "success"?, "timeouts"?,
-"redirects"?}`. The body is cut out of the text by position, so that big integers, escapes, key
-order and spacing go out as they came.
+"redirects"?, "lookup"?}`, where `lookup` is such a request too. The body is cut out of the text by
+position, so that big integers, escapes, key order and spacing go out as they came.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import httpx
 
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"})
 MOST_REDIRECTS = 10
 MOST_SECONDS = 86_400.0
+
+TELLING = frozenset({*range(200, 300), 404, 410})
+"""Statuses by which a look-up tells whether a call was performed."""
 
 OWN_HEADERS = frozenset(
     {
@@ -75,8 +79,30 @@ class HttpRequest:
 
 def read_request(data: bytes) -> HttpRequest:
     """Read a step's input. Raises RequestInvalid."""
+    return _read(lambda: to_request(members_of(data.decode())))
+
+
+def read_lookup(data: bytes) -> HttpRequest:
+    """Read the look-up of a step's input: any answer counts that tells. Raises RequestInvalid."""
+
+    def read() -> HttpRequest:
+        members = members_of(data.decode())
+        if "lookup" not in members:
+            raise RequestInvalid("the request has no look-up")
+        return replace(to_request(members_of(members["lookup"])), success=TELLING)
+
+    return _read(read)
+
+
+def digest_of(request: HttpRequest) -> bytes:
+    """Return a digest of what is asked for: the same key with another request is refused."""
+    parts = (request.method.encode(), str(request.url).encode(), request.body or b"")
+    return hashlib.sha256(b"\n".join(parts)).digest()
+
+
+def _read(read: Callable[[], HttpRequest]) -> HttpRequest:
     try:
-        return to_request(members_of(data.decode()))
+        return read()
     except RequestInvalid:
         raise
     except (ValueError, TypeError, RecursionError, httpx.InvalidURL) as error:

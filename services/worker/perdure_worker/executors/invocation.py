@@ -13,11 +13,11 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from perdure import Handler, HandlerContext, HandlerError, RawJson
+from perdure import Handler, HandlerContext, HandlerError, RawJson, StepDropped
 from perdure.payload import to_payload
 from perdure_runtime.errors import clean_text
 
-from perdure_worker.outcome import Completed, ErrorClass, Failed, Outcome
+from perdure_worker.outcome import Completed, Dropped, ErrorClass, Failed, Outcome
 
 MAX_TRACEBACK_CHARACTERS = 4000
 MAX_RETRY_AFTER_SECONDS = 366 * 86400.0
@@ -33,24 +33,33 @@ class Invocation:
 
     def run(self) -> Outcome:
         """Call a plain function; never raises."""
-        return replace(self._outcome(), cost=self.context.costs.micros)
+        return self._with_cost(self._outcome())
 
     def _outcome(self) -> Outcome:
         try:
             given = decode_input(self.context.input_bytes)
             return encode_output(self.handler.function(given, self.context))
+        except StepDropped as dropped:
+            return Dropped(str(dropped))
         except BaseException as error:  # noqa: BLE001 - a handler may raise anything; classified
             return classify(error)
 
     async def run_async(self) -> Outcome:
         """Call a coroutine function; raises nothing but the CancelledError of its being stopped."""
-        return replace(await self._outcome_async(), cost=self.context.costs.micros)
+        return self._with_cost(await self._outcome_async())
+
+    def _with_cost(self, outcome: Outcome) -> Outcome:
+        if isinstance(outcome, Dropped):
+            return outcome
+        return replace(outcome, cost=self.context.costs.micros)
 
     async def _outcome_async(self) -> Outcome:
         try:
             given = decode_input(self.context.input_bytes)
             answer: Awaitable[object] = self.handler.function(given, self.context)
             return encode_output(await answer)
+        except StepDropped as dropped:
+            return Dropped(str(dropped))
         except asyncio.CancelledError as error:
             if self.context.cancelled.is_set():
                 raise

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
 from perdure import Cancellation
@@ -15,11 +15,13 @@ from perdure_worker.outcome import Outcome
 class TryContext:
     """How long a try has and whether it should stop.
 
-    `deadline` is an instant on the monotonic clock, None if the definition sets no timeout.
+    `deadline` is an instant on the monotonic clock, None if the definition sets no timeout. While
+    `open_calls` holds something, an outside call goes on although the step's lease is lost.
     """
 
     deadline: float | None
     cancelled: Cancellation
+    open_calls: set[str] = field(default_factory=set)
 
 
 class Executor(Protocol):

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure import Handler, HandlerContext
+from perdure.effects import Effects
 from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
+from perdure_worker.effect_calls import EffectCalls
+from perdure_worker.executors.handler_effects import HandlerEffects
 from perdure_worker.executors.handler_threads import HandlerLoop, HandlerThreads, Running
 from perdure_worker.executors.invocation import Invocation
 from perdure_worker.executors.port import TryContext
@@ -35,8 +38,9 @@ class TaskExecutor(Component):
 
     keeps_deadline: ClassVar[bool] = False
 
-    def __init__(self, handlers: Mapping[str, Handler], threads: int) -> None:
+    def __init__(self, handlers: Mapping[str, Handler], effects: EffectCalls, threads: int) -> None:
         super().__init__()
+        self._effects = effects
         self._handlers = handlers
         self._thread_count = threads
         self._places: _Places | None = None
@@ -57,7 +61,9 @@ class TaskExecutor(Component):
         handler = self._handlers.get(grant.handler)
         if handler is None:
             return self._unknown(grant.handler)
-        return await _until_ended(self._begin(Invocation(handler, _context(grant, context))))
+        door = HandlerEffects(self._effects, grant.lease, context.open_calls)
+        invocation = Invocation(handler, _context(grant, context, door))
+        return await _until_ended(self._begin(invocation))
 
     def _begin(self, invocation: Invocation) -> Running[Outcome]:
         if self._places is None:
@@ -86,7 +92,7 @@ async def _until_ended(running: Running[Outcome]) -> Outcome:
     return outcome or STOPPED
 
 
-def _context(grant: StepGrant, context: TryContext) -> HandlerContext:
+def _context(grant: StepGrant, context: TryContext, door: HandlerEffects) -> HandlerContext:
     lease = grant.lease
     place = (lease.run_id, grant.scope, grant.node)
     return HandlerContext(
@@ -103,4 +109,5 @@ def _context(grant: StepGrant, context: TryContext) -> HandlerContext:
         cancelled=context.cancelled,
         logger=logging.getLogger(f"perdure.handler.{grant.handler}"),
         traceparent=current_traceparent() or grant.traceparent,
+        effects=Effects(door, context.cancelled),
     )
