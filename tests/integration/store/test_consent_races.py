@@ -12,9 +12,10 @@ from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.starter import StartAnswer
 from perdure_store.suppressions import add_suppression
 from perdure_testkit.database import Database
+from perdure_testkit.engines.asking import start_request
 from perdure_testkit.engines.driver import ORG, Driver, new_lease
 from perdure_testkit.engines.port import StartOf
-from perdure_testkit.engines.postgres import SUBJECT_KEY, PostgresPort, start_request, suppression
+from perdure_testkit.engines.postgres import SUBJECT_KEY, PostgresPort, suppression
 from perdure_testkit.waiting import wait_until_blocked
 
 SEND = {"send": {"task": {"handler": "h"}, "subject": "${input.to}", "purpose": "marketing"}}

@@ -15,9 +15,10 @@ from perdure_runtime.fail_points import FailPointHit, Pause, Raise, arm
 from perdure_store.apply.batch import Answers, OrgEvent, RunEvents, Skipped
 from perdure_store.signals import Kept, KeyedSignal, keep_signals
 from perdure_testkit.database import Database
+from perdure_testkit.engines.asking import start_request
 from perdure_testkit.engines.driver import ORG, Driver, new_signal_id, success
 from perdure_testkit.engines.port import StartOf
-from perdure_testkit.engines.postgres import PostgresPort, start_request
+from perdure_testkit.engines.postgres import PostgresPort
 from perdure_testkit.waiting import wait_until_blocked
 
 EVENTS, SIGNALS = "store.commit_events", "store.commit_signals"

@@ -10,9 +10,10 @@ from perdure_runtime.fail_points import FailPointHit, Pause, Raise, arm
 from perdure_store.apply.batch import OrgEvent, RunEvents
 from perdure_store.apply.starter import StartAnswer, StartRequest
 from perdure_testkit.database import Database
+from perdure_testkit.engines.asking import start_request
 from perdure_testkit.engines.driver import ORG, Driver
 from perdure_testkit.engines.port import StartOf
-from perdure_testkit.engines.postgres import PostgresPort, start_request
+from perdure_testkit.engines.postgres import PostgresPort
 from perdure_testkit.waiting import wait_until_blocked
 
 COMMIT = "store.commit_starts"

@@ -52,7 +52,7 @@ from perdure_store.apply.rows import (
     whole_effect_state,
 )
 from perdure_store.apply.run_ids import RunIds
-from perdure_store.apply.starter import StartAnswer, Starter, StartOutcome, StartRequest
+from perdure_store.apply.starter import Starter, StartOutcome, StartRequest
 from perdure_store.apply.write import GuardFailed
 from perdure_store.catalogue import publish_workflow
 from perdure_store.dead_letters import DeadLetterFilter, list_dead_letters, replay_later
@@ -63,6 +63,7 @@ from perdure_store.sweeps import expired_leases
 from perdure_store.timers import drop_orphans
 
 from perdure_testkit.database import Database
+from perdure_testkit.engines.asking import run_started, start_request
 from perdure_testkit.engines.port import (
     Dead,
     Erased,
@@ -447,24 +448,3 @@ class PostgresPort(ConnectionsPort):
 def suppression(org: str, subject: str, purpose: str = EVERY_PURPOSE) -> Suppression:
     """Return an entry of a list, asked for by a test."""
     return Suppression(org, SUBJECT_KEY.hash(org, subject), purpose, "", "test")
-
-
-def start_request(org: str, start: StartOf) -> StartRequest:
-    """Return a test's start as the store takes it."""
-    return StartRequest(
-        org=org,
-        workflow=start.workflow,
-        version=start.version,
-        input=start.payload,
-        start_key=start.start_key,
-        tags=start.tags,
-        priority=start.priority,
-        traceparent=None,
-        start=start.begin,
-        signal=start.signal,
-    )
-
-
-def run_started(answer: StartAnswer) -> RunStarted:
-    """Return the store's answer as the port gives it."""
-    return RunStarted(answer.run_id, answer.workflow_version, answer.created)
