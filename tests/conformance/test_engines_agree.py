@@ -160,7 +160,7 @@ class Twins:
         for engine in self.engines:
             await engine.advance(LONG)
         for engine, run in zip(self.engines, self.runs, strict=True):
-            for lease in await engine.expired():
+            for lease in sorted(await engine.expired(), key=lambda one: one.step):
                 await engine.submit(ORG, run, expiry(lease))
 
     def plain(self, answer: Reply | PerdureError | None) -> object:

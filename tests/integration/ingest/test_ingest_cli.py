@@ -265,7 +265,7 @@ async def test_workflows_are_published_validated_listed_and_shown(
 async def test_doctor_exits_with_1_when_it_finds_something(perdure: Command, rows: Any) -> None:
     healthy = await perdure("doctor")
     assert healthy.status == 0
-    assert healthy.out.count("ok  ") == 8
+    assert healthy.out.count("ok  ") == 9
     await rows.waiting_run(due_in=-timedelta(hours=2))
     ill = await perdure("doctor")
     assert ill.status == 1
