@@ -51,3 +51,8 @@ class Connections:
         """Say that a connection works again; what is parked on it comes back."""
         request = pb.RepairConnectionRequest(name=name)
         return (await self._transport.call(self._stub.RepairConnection, request)).connection
+
+    async def probe(self, name: str) -> str:
+        """Have a connection tried; return the run that does it, which completes if it works."""
+        request = pb.ProbeConnectionRequest(name=name)
+        return (await self._transport.call(self._stub.ProbeConnection, request)).run_id

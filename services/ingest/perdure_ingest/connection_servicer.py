@@ -14,6 +14,7 @@ from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.command_connection import command_connection
 from perdure_ingest.handlers.get_connection import get_connection, read_connection
 from perdure_ingest.handlers.list_connections import list_connections
+from perdure_ingest.handlers.probe_connection import probe_connection
 from perdure_ingest.handlers.put_connection import put_connection
 from perdure_ingest.identity import Context, Identify
 from perdure_ingest.views.connections import connection_message
@@ -69,3 +70,9 @@ class ConnectionServicer(ConnectionServiceServicer):
         await command_connection(self._doors, caller, request.name, CONNECTION_COMMAND_REPAIR)
         state = await read_connection(self._doors, caller, request.name)
         return pb.RepairConnectionResponse(connection=connection_message(state))
+
+    async def ProbeConnection(
+        self, request: pb.ProbeConnectionRequest, context: Context
+    ) -> pb.ProbeConnectionResponse:
+        """Delegate."""
+        return await probe_connection(self._doors, self._identify(context), request)

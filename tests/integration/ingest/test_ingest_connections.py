@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from perdure import Client
 from perdure.errors import PerdureApiError
 from perdure_contracts.v1 import connection_service_pb2 as pb
+from perdure_machine.definition.parse import parse
 from perdure_store.connections import Sealed, Settings, put_connection
 from perdure_testkit.database import Database
 
@@ -38,6 +40,26 @@ async def test_one_that_another_org_has_is_not_found(client: Client, stored: Non
     with pytest.raises(PerdureApiError) as caught:
         await client.connections.get("theirs")
     assert caught.value.reason == "CONNECTION_NOT_FOUND"
+
+
+async def test_a_connection_is_probed_by_a_run_of_the_orgs(
+    client: Client, coordinator: Any, database: Database
+) -> None:
+    connection = await database.connect("coordinator")
+    settings = Settings("crm", base_url="https://crm.example/v1/", probe_path="/health")
+    await put_connection(connection, "default", settings)
+    assert await client.connections.probe("crm")
+    published, item = coordinator.items
+    given = json.loads(item.input)
+    assert given == {"connection": "crm", "url": "https://crm.example/v1/health"}
+    node = parse(published.document, known_lanes=frozenset({"io", "slow"})).nodes["ask"]
+    assert node.connection is not None
+
+
+async def test_one_without_a_probe_path_is_not_probed(client: Client, stored: None) -> None:
+    with pytest.raises(PerdureApiError) as caught:
+        await client.connections.probe("a")
+    assert [one.field for one in caught.value.fields] == ["name"]
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import BinaryIO
 
 import click
 from perdure_contracts.v1 import connection_service_pb2 as pb
+from perdure_contracts.v1 import run_pb2
 
 from perdure.cli.options import calls_api, json_option
 from perdure.cli.output import print_json, print_json_list, print_table
@@ -130,6 +131,25 @@ async def disable(client: Client, name: str, as_json: bool) -> None:
 async def repair(client: Client, name: str, as_json: bool) -> None:
     """Say that the connection NAME works again; what is parked on it comes back."""
     _print(await client.connections.repair(name), as_json)
+
+
+@connection.command()
+@click.argument("name")
+@click.option("--timeout", type=float, default=60.0, show_default=True, help="Seconds to wait.")
+@calls_api
+async def probe(client: Client, name: str, timeout: float) -> None:
+    """Try the connection NAME with a call of its own, and say how that went."""
+    run_id = await client.connections.probe(name)
+    try:
+        run = await client.wait_run(run_id, timeout)
+    except TimeoutError:
+        click.echo(f"not answered yet; see: perdure run show {run_id}")
+        raise SystemExit(1) from None
+    if run.status == run_pb2.RUN_STATUS_COMPLETED:
+        click.echo("works")
+        return
+    click.echo(f"does not work: {run.error.code} {run.error.message}")
+    raise SystemExit(1)
 
 
 def health_of(each: pb.Connection) -> str:
