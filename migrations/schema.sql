@@ -19,7 +19,8 @@ CREATE FUNCTION connection_room(ago interval)
  STABLE ROWS 10
 AS $function$
     WITH RECURSIVE wanted AS (
-        (SELECT o.org, o.connection FROM outbox AS o WHERE o.state = 'blocked' ORDER BY o.org, o.connection LIMIT 1)
+        (SELECT o.org, o.connection FROM outbox AS o
+          WHERE o.state = 'blocked' AND o.org > '' ORDER BY o.org, o.connection LIMIT 1)
         UNION ALL
         SELECT n.org, n.connection
           FROM wanted AS w
@@ -34,10 +35,9 @@ AS $function$
                WHEN c.name IS NULL OR c.disabled OR c.refused = c.generation THEN 500
                WHEN c.open_until > t.at THEN 0
                WHEN c.open_until IS NOT NULL THEN
-                   CASE WHEN c.probe_lease IS NOT NULL AND EXISTS (
-                                 SELECT FROM steps AS s
-                                  WHERE s.run_id = c.probe_run AND s.step = c.probe_step AND s.status = 'running'
-                                    AND s.lease_id = c.probe_lease
+                   CASE WHEN c.probe_lease = (
+                                 SELECT CASE WHEN s.status = 'running' THEN s.lease_id END
+                                   FROM steps AS s WHERE s.run_id = c.probe_run AND s.step = c.probe_step
                              )
                         THEN 0 ELSE 1 END - asking.rows
                ELSE least(

@@ -29,10 +29,9 @@ SELECT n.org, n.name, c.name IS NULL AS missing, c.disabled, c.refused = c.gener
        CASE
            WHEN c.open_until > clock_timestamp() THEN 0
            WHEN c.open_until IS NOT NULL THEN
-               CASE WHEN c.probe_lease IS NOT NULL AND EXISTS (
-                             SELECT FROM steps AS s
-                              WHERE s.run_id = c.probe_run AND s.step = c.probe_step AND s.status = 'running'
-                                AND s.lease_id = c.probe_lease
+               CASE WHEN c.probe_lease = (
+                             SELECT CASE WHEN s.status = 'running' THEN s.lease_id END
+                               FROM steps AS s WHERE s.run_id = c.probe_run AND s.step = c.probe_step
                          )
                     THEN 0 ELSE 1 END
            WHEN c.rate IS NULL THEN 100000
@@ -149,9 +148,9 @@ WITH leaked AS MATERIALIZED (
     SELECT s.org, s.connection, s.slot, s.lease_id
       FROM connection_slots AS s
      WHERE s.lease_id IS NOT NULL
-       AND NOT EXISTS (
-           SELECT FROM steps AS x
-            WHERE x.run_id = s.run_id AND x.step = s.step AND x.status = 'running' AND x.lease_id = s.lease_id
+       AND s.lease_id IS DISTINCT FROM (
+           SELECT CASE WHEN x.status = 'running' THEN x.lease_id END
+             FROM steps AS x WHERE x.run_id = s.run_id AND x.step = s.step
        )
      ORDER BY s.org, s.connection, s.slot LIMIT $1
 ), locked AS (
@@ -170,7 +169,7 @@ RETURNING s.org
 SELECT count(*)
   FROM connection_slots AS s
  WHERE s.lease_id IS NOT NULL
-   AND NOT EXISTS (
-       SELECT FROM steps AS x
-        WHERE x.run_id = s.run_id AND x.step = s.step AND x.status = 'running' AND x.lease_id = s.lease_id
+   AND s.lease_id IS DISTINCT FROM (
+       SELECT CASE WHEN x.status = 'running' THEN x.lease_id END
+         FROM steps AS x WHERE x.run_id = s.run_id AND x.step = s.step
    )
