@@ -86,6 +86,10 @@ WITH freed AS (
     UPDATE connection_slots AS s SET run_id = NULL, step = NULL, lease_id = NULL
       FROM unnest($1::uuid[], $2::integer[], $3::uuid[]) AS u (run_id, step, lease_id)
      WHERE s.run_id = u.run_id AND s.step = u.step AND s.lease_id = u.lease_id
+       AND NOT EXISTS ( -- its call may still be under way
+           SELECT FROM effects AS e
+            WHERE e.run_id = s.run_id AND e.step = s.step AND e.status = 'in_flight' AND e.lease_expires_at > clock_timestamp()
+       )
     RETURNING s.org, s.connection
 ), room AS (
     SELECT f.org, f.connection, count(*) AS freed FROM freed AS f GROUP BY f.org, f.connection
@@ -152,6 +156,10 @@ WITH leaked AS MATERIALIZED (
            SELECT CASE WHEN x.status = 'running' THEN x.lease_id END
              FROM steps AS x WHERE x.run_id = s.run_id AND x.step = s.step
        )
+       AND NOT EXISTS ( -- its call may still be under way
+           SELECT FROM effects AS e
+            WHERE e.run_id = s.run_id AND e.step = s.step AND e.status = 'in_flight' AND e.lease_expires_at > clock_timestamp()
+       )
      ORDER BY s.org, s.connection, s.slot LIMIT $1
 ), locked AS (
     SELECT s.org, s.connection, s.slot
@@ -172,4 +180,8 @@ SELECT count(*)
    AND s.lease_id IS DISTINCT FROM (
        SELECT CASE WHEN x.status = 'running' THEN x.lease_id END
          FROM steps AS x WHERE x.run_id = s.run_id AND x.step = s.step
+   )
+   AND NOT EXISTS ( -- its call may still be under way
+       SELECT FROM effects AS e
+        WHERE e.run_id = s.run_id AND e.step = s.step AND e.status = 'in_flight' AND e.lease_expires_at > clock_timestamp()
    )
