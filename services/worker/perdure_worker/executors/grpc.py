@@ -21,6 +21,7 @@ from perdure_runtime.tracing import current_traceparent
 
 from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress
+from perdure_worker.executors.account import hidden, method_under
 from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
 from perdure_worker.executors.grpc_calls import ChannelSettings, Metadata, call, connected
 from perdure_worker.executors.grpc_methods import Methods, MethodUnknown, Undescribed
@@ -81,6 +82,9 @@ class GrpcExecutor(Component):
 
     async def run(self, grant: StepGrant, context: TryContext) -> Outcome:
         """Call the method that the step's input names."""
+        return hidden(await self._run(grant, context), grant.connection)
+
+    async def _run(self, grant: StepGrant, context: TryContext) -> Outcome:
         deadline = context.deadline
         if deadline is None:
             deadline = time.monotonic() + self._settings.total
@@ -98,7 +102,8 @@ class GrpcExecutor(Component):
 
     async def _call_once(self, grant: StepGrant, deadline: float) -> Outcome:
         try:
-            request = _with_own_metadata(read_call(grant.input), grant)
+            request = method_under(read_call(grant.input), grant.connection)
+            request = _with_own_metadata(request, grant)
             return await self._call(request, grant, deadline)
         except RequestInvalid as error:
             return failed(of_break(Break.UNSENDABLE), str(error))

@@ -18,6 +18,7 @@ from perdure_worker.egress.egress import Egress
 from perdure_worker.egress.network import GuardedNetwork
 from perdure_worker.egress.transport import EgressTransport
 from perdure_worker.egress.trust import tls_context
+from perdure_worker.executors.account import hidden, under
 from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
 from perdure_worker.executors.http_answer import Answer, output_of, to_outcome
 from perdure_worker.executors.http_calls import CallLimits, HttpCalls
@@ -82,8 +83,12 @@ class HttpExecutor(Component):
 
     async def run(self, grant: StepGrant, context: TryContext) -> Outcome:
         """Make the call that the step's input describes."""
+        return hidden(await self._run(grant, context), grant.connection)
+
+    async def _run(self, grant: StepGrant, context: TryContext) -> Outcome:
         try:
-            request = _with_own_headers(read_request(grant.input), grant)
+            request = read_request(grant.input, grant.connection.base_url)
+            request = _with_own_headers(under(request, grant.connection), grant)
             redirects = most_redirects(request, has_effect=grant.HasField("effect"))
         except RequestInvalid as error:
             return failed(of_break(Break.UNSENDABLE), str(error))
@@ -115,7 +120,8 @@ class HttpExecutor(Component):
     async def _look_up(self, grant: StepGrant, deadline: float) -> LookedUp:
         """Ask what became of an earlier call, by the request that the step's input has for it."""
         try:
-            request = _with_headers(read_lookup(grant.input), grant, {})
+            request = read_lookup(grant.input, grant.connection.base_url)
+            request = _with_headers(under(request, grant.connection), grant, {})
             redirects = most_redirects(request, has_effect=False)
             answer = await self._opened(self._shared).call(request, deadline, redirects)
         except (RequestInvalid, CallFailed) as error:

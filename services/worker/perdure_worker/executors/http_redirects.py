@@ -45,7 +45,7 @@ def redirected(request: HttpRequest, location: str) -> HttpRequest:
         raise RedirectRefused("it leads to a URL with a user in it")
     if request.url.scheme == "https" and url.scheme == "http":
         raise RedirectRefused("it leads from https to http")
-    if _origin(url) == _origin(request.url):
+    if origin_of(url) == origin_of(request.url):
         return replace(request, url=url.copy_with(userinfo=request.url.userinfo))
     headers = {k: v for k, v in request.headers.items() if k.lower() in HARMLESS_HEADERS}
     return replace(request, url=url, headers=headers)
@@ -58,6 +58,7 @@ def _target(base: httpx.URL, location: str) -> httpx.URL:
         raise RedirectRefused(f"it leads to what is no URL: {error}") from error
 
 
-def _origin(url: httpx.URL) -> tuple[str, str, int]:
+def origin_of(url: httpx.URL) -> tuple[str, str, int]:
+    """Return scheme, host and port of a URL."""
     usual = 443 if url.scheme == "https" else 80
     return url.scheme, url.host, url.port or usual

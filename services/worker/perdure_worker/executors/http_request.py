@@ -77,19 +77,19 @@ class HttpRequest:
         return f"{self.method} {shown_url(self.url)}"
 
 
-def read_request(data: bytes) -> HttpRequest:
-    """Read a step's input. Raises RequestInvalid."""
-    return _read(lambda: to_request(members_of(data.decode())))
+def read_request(data: bytes, base: str = "") -> HttpRequest:
+    """Read a step's input; a relative URL is relative to `base`. Raises RequestInvalid."""
+    return _read(lambda: to_request(members_of(data.decode()), base))
 
 
-def read_lookup(data: bytes) -> HttpRequest:
+def read_lookup(data: bytes, base: str = "") -> HttpRequest:
     """Read the look-up of a step's input: any answer counts that tells. Raises RequestInvalid."""
 
     def read() -> HttpRequest:
         members = members_of(data.decode())
         if "lookup" not in members:
             raise RequestInvalid("the request has no look-up")
-        return replace(to_request(members_of(members["lookup"])), success=TELLING)
+        return replace(to_request(members_of(members["lookup"]), base), success=TELLING)
 
     return _read(read)
 
@@ -109,14 +109,14 @@ def _read(read: Callable[[], HttpRequest]) -> HttpRequest:
         raise RequestInvalid(f"the request cannot be read: {error}") from error
 
 
-def to_request(members: Mapping[str, str]) -> HttpRequest:
+def to_request(members: Mapping[str, str], base: str = "") -> HttpRequest:
     """Return the request of which these are the members, each as JSON text.
 
     Raises RequestInvalid, and what reading its members raises.
     """
     return HttpRequest(
         method=_method(members),
-        url=_url(text_of(members, "url"), texts_of(members, "query")),
+        url=_url(text_of(members, "url"), base, texts_of(members, "query")),
         headers=_headers(texts_of(members, "headers")),
         body=members["body"].encode() if "body" in members else None,
         success=frozenset(json.loads(members.get("success", "[]"))),
@@ -137,8 +137,10 @@ def _method(members: Mapping[str, str]) -> str:
     return method
 
 
-def _url(text: str, query: Mapping[str, str]) -> httpx.URL:
+def _url(text: str, base: str, query: Mapping[str, str]) -> httpx.URL:
     url = httpx.URL(text)
+    if base and not url.is_absolute_url:
+        url = httpx.URL(base).join(url)
     if url.scheme not in ("http", "https") or not url.host:
         raise RequestInvalid("the request's url is not an http or https URL with a host")
     # Merging nothing would still rewrite the escapes of the query that is there.
