@@ -1,5 +1,6 @@
 import asyncio
 import json
+import logging
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -262,11 +263,15 @@ async def test_a_request_that_cannot_be_sent_is_a_permanent_failure(
     assert outcome.effect is Effect.NOT_PERFORMED
 
 
-async def test_an_error_names_the_url_without_its_query(provider: Provider, run: Run) -> None:
+async def test_neither_an_error_nor_a_log_tells_the_query_of_a_url(
+    provider: Provider, run: Run, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     provider.answers(500)
     outcome: Failed = await run(post(provider, url=provider.url + "?token=secret"))
     assert provider.url in outcome.message
     assert "secret" not in outcome.message
+    assert "secret" not in caplog.text
 
 
 async def test_protocol_p4_the_result_of_a_call_whose_lease_was_lost_still_settles_its_effect(

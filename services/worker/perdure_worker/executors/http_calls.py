@@ -7,6 +7,7 @@ connection's own events tell.
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -94,6 +95,8 @@ class HttpCalls:
 
     def __init__(self, transport: httpx.AsyncBaseTransport, limits: CallLimits) -> None:
         self._limits = limits
+        # It would log each URL whole, with what is secret in its query.
+        logging.getLogger("httpx").setLevel(logging.WARNING)
         # The connections serve every org: a cookie that one was given must not go out for another.
         self._client = httpx.AsyncClient(
             transport=transport, trust_env=False, cookies=CookieJar(NO_COOKIES)
