@@ -24,6 +24,16 @@ UPDATE steps SET lease_expires_at = clock_timestamp() WHERE status = 'running'
 """
 
 
+_LAPSE_EFFECTS = """
+WITH lapsed AS (
+    UPDATE effects SET lease_expires_at = clock_timestamp()
+     WHERE status = 'in_flight' AND lease_expires_at IS NOT NULL
+)
+UPDATE timers SET due_at = clock_timestamp(), next_try = clock_timestamp()
+ WHERE kind = 'effect_wait'
+"""
+
+
 async def lapse_leadership(place: Place, service: str) -> None:
     """Let the duties of a service's dead process be free for another."""
     await place.execute(_LAPSE_LEADERSHIP, service)
@@ -32,6 +42,11 @@ async def lapse_leadership(place: Place, service: str) -> None:
 async def lapse_leases(place: Place) -> None:
     """Let the leases of all running steps have run out; for when every worker is dead."""
     await place.execute(_LAPSE_LEASES)
+
+
+async def lapse_effects(place: Place) -> None:
+    """Let the calls that are in flight under leases of their own be over; for when they are."""
+    await place.execute(_LAPSE_EFFECTS)
 
 
 async def age_pending_entries(place: Place) -> None:
