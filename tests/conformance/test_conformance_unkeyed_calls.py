@@ -401,3 +401,27 @@ async def test_a_deadline_ends_a_step_that_waits_for_a_person(driver: Driver) ->
     assert step.error is not None
     assert step.error.category == ErrorClass.PERMANENT
     assert step.error.code == "DEADLINE"
+
+
+async def test_r8_a_try_that_fails_after_its_call_is_settled_leaves_the_result_to_the_next(
+    driver: Driver,
+) -> None:
+    await driver.publish(FAX)
+    run = await driver.start()
+    lost = await driver.call(run, "a")
+    await driver.engine.advance(11)
+    await driver.expire_due()
+    assert await driver.begin(await driver.acquire(run, "a")) == Suspended("lease")
+    assert await driver.succeed(lost, b'{"id":1}', effect=EffectOutcome.PERFORMED) == Stale()
+    again = await driver.acquire(run, "a")
+    assert isinstance(await driver.begin(again), EffectSettled)
+    await driver.fail(again, code="TIMEOUT")
+    assert (await driver.step(run, "a")).status is StepStatus.BACKING_OFF
+    await driver.engine.advance(2)
+    await driver.fire_due()
+    third = await driver.acquire(run, "a")
+    settled = await driver.begin(third)
+    assert isinstance(settled, EffectSettled)
+    assert settled.result == b'{"id":1}'
+    await driver.succeed(third, b'{"id":1}', effect=EffectOutcome.PERFORMED)
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED

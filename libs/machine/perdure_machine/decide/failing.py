@@ -26,6 +26,7 @@ MAX_RETRY_AFTER = 86_400.0
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
 """The code of a node whose outside call may or may not have been performed."""
 
+_SETTLED = EffectStatus.SETTLED
 _RETRIED_BY_DEFAULT = frozenset({ErrorClass.RETRYABLE, ErrorClass.RATE_LIMITED})
 
 
@@ -108,6 +109,9 @@ def _rule(draft: Draft, step: StepState, error: NodeError) -> RetryRule | None:
 
 
 def _was_performed(draft: Draft, step: StepState) -> bool:
-    """Tell whether the step's call was performed, so that another try would come to nothing."""
-    effects = draft.begun_effects(step.step)
-    return any(effect.status is EffectStatus.SETTLED for effect in effects)
+    """Tell whether the step's call was performed, so that another try would come to nothing.
+
+    Where its result is known the next try takes that, and calls nothing.
+    """
+    calls = (one.call for one in draft.begun_effects(step.step) if one.status is _SETTLED)
+    return any(call is not None and call.result is None for call in calls)
