@@ -71,7 +71,7 @@ async def test_somebody_is_erased_and_erased_again_after_a_restore_from_the_shel
     status, told = await shell(scene, "erase", "list", "--json")
     assert status == 0
     (mine,) = [one for one in json.loads(told) if one.get("reason") == "asked for"]
-    status, told = await shell(scene, "erase", "show", mine["erasureId"])
+    status, told = await shell(scene, "erase", "show", mine["erasure_id"])
     assert (status, "1 run(s) erased" in told) == (0, True)
     kept = tmp_path / "erasures.json"
     kept.write_text(json.dumps([mine]), encoding="utf-8")
@@ -85,9 +85,9 @@ async def test_somebody_is_erased_and_erased_again_after_a_restore_from_the_shel
 async def test_a_budget_is_set_and_raised_from_the_shell(scene: Scene) -> None:
     name = await publish(scene, nodes={"ask": {"task": {"handler": "test.echo"}, "cost": "0.25"}})
     budget = name.replace("_", "-")
-    asked = ("budget", "put", budget, "--workflow", name, "--currency", "EUR", "--period", "month")
+    asked = ("budget", "put", budget, "--workflow", name, "--currency", "EUR")
     status, told = await shell(scene, *asked, "--amount", "0.20")
-    assert (status, "0.20 EUR" in told, "month" in told) == (0, True, True)
+    assert (status, "0.20 EUR" in told, "total" in told) == (0, True, True)
     run_id = (await scene.client.start_run(name)).run_id
 
     async def is_parked() -> bool:

@@ -108,7 +108,7 @@ async def again(client: Client, given: TextIO | None, as_json: bool) -> None:
 
 def _read(given: TextIO) -> list[str]:
     try:
-        return [str(one["subjectHash"]) for one in json.load(given)]
+        return [str(one["subject_hash"]) for one in json.load(given)]
     except (ValueError, TypeError, KeyError) as problem:
         raise Failure(
             "this is no list of erasures",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perdure.cli.budget import budget
 from perdure.cli.connection import connection
 from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
@@ -36,7 +37,7 @@ def cli() -> None:
 
 
 for _command in (
-    workflow, run, dlq, effect, connection, suppression, erase, lane, doctor,
+    workflow, run, dlq, effect, connection, suppression, erase, budget, lane, doctor,
     service_command(),
 ):  # fmt: skip
     cli.add_command(_command)
