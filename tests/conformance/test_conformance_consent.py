@@ -6,7 +6,7 @@ from uuid import UUID
 
 import pytest
 from perdure_machine.events import Acquire
-from perdure_machine.replies import Applied, Gone, Granted
+from perdure_machine.replies import Applied, Gone, Granted, Suspended
 from perdure_machine.states import EffectStatus, RunStatus, StepStatus
 from perdure_runtime.errors import InvalidArgument
 from perdure_testkit.engines.driver import Driver, new_lease, offer_of
@@ -130,3 +130,21 @@ async def test_a_run_that_is_about_nobody_is_refused_at_the_door(driver: Driver)
     await driver.publish({"a": {"task": {"handler": "h"}}}, subject="${input.to}")
     with pytest.raises(InvalidArgument, match="subject"):
         await driver.start(b'{"to":null}')
+
+
+async def test_protocol_p4_an_effect_is_looked_up_again_when_it_is_about_to_begin(
+    driver: Driver,
+) -> None:
+    """It was forbidden while a worker had the step, before it called: nothing is called or paid."""
+    about = {"task": {"handler": "h"}, "subject": "${input.to}", "cost": 1}
+    await driver.publish({"send": about})
+    await driver.engine.put_budget(driver.org, "all", 1_000_000)
+    run = await driver.start(TO_ADA)
+    granted = await driver.acquire(run, "send")
+    await driver.engine.suppress(driver.org, "ada@example.org")
+    assert isinstance(await driver.begin(granted), Suspended)
+    step = await driver.step(run, "send")
+    assert step.error is not None
+    assert (step.status, step.error.code) == (StepStatus.FAILED, "SUPPRESSED")
+    assert not await driver.engine.effects(run)
+    assert await driver.engine.budget_left(driver.org, "all") == 1_000_000

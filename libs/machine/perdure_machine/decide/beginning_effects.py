@@ -138,6 +138,7 @@ def _look_up(
 def _call(draft: Draft, step: StepState, known: EffectState | None, event: BeginEffect) -> Reply:
     if is_suppressed(draft, step):
         error = suppressed_error(step)
+        draft.did_nothing = True
         draft.end_attempt(step, AttemptOutcome.FAILED, error=error)
         end_failed(draft, step, error)
         return Suspended()
