@@ -145,6 +145,22 @@ async def test_a_new_period_has_its_whole_amount_and_brings_back_what_was_parked
     assert (budget.spent, budget.reserved, budget.parked) == (ONE, 0, 0)
 
 
+async def test_what_nothing_settles_because_its_node_costs_nothing_any_more_is_added(
+    driver: Driver, port: PostgresPort
+) -> None:
+    await driver.publish(ASK)
+    await port.put_budget(ORG, "all", 10 * ONE)
+    run = await driver.start()
+    granted = await driver.acquire(run, "a")
+    await driver.publish({"a": {"task": {"handler": "h"}}})
+    assert not await driver.migrate()
+    await driver.settle()
+    await driver.succeed(granted)
+    await driver.acquire(await driver.start(version=1), "a")
+    (budget,) = await list_budgets(port.admin, ORG, "all")
+    assert (budget.spent, budget.reserved) == (ONE, ONE)
+
+
 async def test_steps_without_a_cost_ask_nothing_about_money(
     driver: Driver, port: PostgresPort
 ) -> None:

@@ -10,12 +10,17 @@ SELECT b.org, b.name FROM budgets AS b
  ORDER BY b.org, b.name FOR UPDATE
 
 -- name: close
--- Adds what was settled to locked budgets and begins their new periods.
+-- Adds what was settled to locked budgets and begins their new periods. So is what was set aside for a try that is over
+-- and that nothing settled, because the run went to a version in which its node costs nothing.
 WITH clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now
 ), settled AS (
     DELETE FROM budget_charges AS c USING unnest($1::text[], $2::text[]) AS u (org, name)
-     WHERE c.org = u.org AND c.name = u.name AND c.settled
+     WHERE c.org = u.org AND c.name = u.name
+       AND (c.settled OR NOT EXISTS (
+               SELECT FROM steps AS s
+                WHERE s.run_id = c.run_id AND s.step = c.step AND s.status = 'running' AND s.fence = c.fence
+           ))
     RETURNING c.org, c.name, c.micros, c.charged_at
 )
 UPDATE budgets AS b
