@@ -16,6 +16,9 @@ from tools.lint_fail_points import is_runtime_code, read_declarations
 MIGRATION = "migration"
 """Owner of what the migration runner passes; it is no service."""
 
+EPOCH = "epoch"
+"""Owner of what the command of operators passes that tells of a restore."""
+
 REDIS_6 = "a worker on Redis 6"
 """Owner of what is passed only where XAUTOCLAIM leaves the acknowledging of trimmed entries to its
 caller (F083); from Redis 7 on, so on every server that the tests have, it does that itself."""
@@ -46,6 +49,7 @@ LIBRARY_OWNERS = {
     "store.commit_drop_orphans": ("coordinator",),
     "store.commit_months": ("sweeper",),
     "store.commit_drop_keys": ("sweeper",),
+    "store.commit_epoch": (EPOCH,),
     "store.acquire_leadership": ELECTED,
     "store.release_leadership": ELECTED,
     "store.outbox_mark_sent": ("relay",),

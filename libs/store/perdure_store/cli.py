@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import getpass
 import os
 import sys
 from collections.abc import Sequence
@@ -13,9 +14,10 @@ from pathlib import Path
 from perdure_runtime import fail_points
 from perdure_runtime.errors import PerdureError
 
+from perdure_store.epochs import EpochNow, begin_next, declare_lossless, read_epoch
 from perdure_store.migrate import Status, migrate, read_status
 from perdure_store.migration_files import Migration, Phase, bundled_migrations, read_migrations
-from perdure_store.pool import open_connection
+from perdure_store.pool import Connection, open_connection
 from perdure_store.schema_text import schema_text
 
 URL_VARIABLES = ("PERDURE_DATABASE_DIRECT_URL", "PERDURE_DATABASE_URL")
@@ -53,7 +55,11 @@ def _parser() -> argparse.ArgumentParser:
     status = commands.add_parser("status", help="list applied and pending migrations")
     schema = commands.add_parser("schema", help="write the schema of a migrated database as SQL")
     schema.add_argument("--output", type=Path, help="file to write; standard output without it")
-    for command in (run, status, schema):
+    epoch = commands.add_parser("epoch", help="say what the database may have forgotten")
+    epoch.add_argument("action", choices=("show", "raise", "lossless"))
+    epoch.add_argument("--reason", default="", help="why, for the audit log")
+    epoch.add_argument("--actor", default=None, help="who says so; the user by default")
+    for command in (run, status, schema, epoch):
         command.add_argument("--database-url", default=_url_of_environment(), metavar="URL")
     for command in (run, status):
         command.add_argument("--dir", type=Path, default=None, help="folder of the migrations")
@@ -77,8 +83,33 @@ async def _run(options: argparse.Namespace) -> None:
                 _print_status(await read_status(connection, _migrations(options)))
             case "schema":
                 _write(await schema_text(connection), options.output)
+            case "epoch":
+                _print_epoch(await _change_epoch(connection, options))
     finally:
         await connection.close()
+
+
+async def _change_epoch(connection: Connection, options: argparse.Namespace) -> EpochNow:
+    actor = options.actor or getpass.getuser()
+    match options.action:
+        case "raise":
+            return await begin_next(connection, actor=actor, reason=options.reason)
+        case "lossless":
+            return await declare_lossless(connection, actor=actor, reason=options.reason)
+        case _:
+            return await read_epoch(connection)
+
+
+def _print_epoch(epoch: EpochNow) -> None:
+    begun = f", begun {epoch.begun_at:%Y-%m-%d %H:%M:%S} UTC" if epoch.begun_at else ""
+    print(f"epoch {epoch.number}{begun}")
+    if epoch.is_open:
+        print("calls that no key protects may begin")
+    else:
+        print(
+            "calls that no key protects wait: this database may have forgotten some\n"
+            "do this: `perdure epoch lossless` if nothing was lost, else `perdure epoch raise`"
+        )
 
 
 def _migrations(options: argparse.Namespace) -> tuple[Migration, ...]:

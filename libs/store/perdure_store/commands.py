@@ -1,4 +1,4 @@
-"""What this package brings to the command line of Perdure: `perdure migrate`."""
+"""What this package brings to the command line: `perdure migrate` and `perdure epoch`."""
 
 from __future__ import annotations
 
@@ -10,3 +10,8 @@ from perdure_store.cli import main
 def migrate(arguments: Sequence[str]) -> int:
     """Bring the database to the newest schema; see `python -m perdure_store migrate`."""
     return main(["migrate", *arguments])
+
+
+def epoch(arguments: Sequence[str]) -> int:
+    """Say what a restored database may have forgotten; see `python -m perdure_store epoch`."""
+    return main(["epoch", *arguments])

@@ -9,13 +9,19 @@ from uuid import UUID
 
 import grpc
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1 import effects_pb2 as effects
 from perdure_contracts.internal.v1.control_service_pb2 import (
     PublishWorkflowRequest,
     PublishWorkflowResponse,
 )
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceStub
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
-from perdure_contracts.internal.v1.dispatch_pb2 import StepFailure, StepGrant, StepLease
+from perdure_contracts.internal.v1.dispatch_pb2 import (
+    EffectOutcome,
+    StepFailure,
+    StepGrant,
+    StepLease,
+)
 
 SECONDS = 10.0
 """Deadline of each call."""
@@ -89,6 +95,41 @@ class Calls:
         failure = StepFailure(code="BROKEN", message="broken")
         setattr(failure, "class", category)
         (result,) = await self.report(hot.ReportResultItem(lease=lease, failure=failure))
+        return result
+
+    async def begin_effect(
+        self, lease: StepLease, token: UUID | None = None, **fields: Any
+    ) -> effects.BeginEffectResult:
+        """Ask whether a call may be made."""
+        item = effects.BeginEffectItem(
+            **{"name": "request", "kind": "none", "call_ms": 20_000, **fields},
+            lease=lease,
+            token=str(token or uuid.uuid4()),
+        )
+        request = effects.BeginEffectRequest(items=[item])
+        (result,) = (await self.hot.BeginEffect(request, timeout=SECONDS)).results
+        return result
+
+    async def settle_effect(
+        self, run: UUID, key: str, token: UUID, outcome: EffectOutcome.ValueType, **fields: Any
+    ) -> effects.SettleEffectResult:
+        """Tell what became of a call."""
+        item = effects.SettleEffectItem(
+            org=self.org, run_id=str(run), key=key, token=str(token), outcome=outcome, **fields
+        )
+        request = effects.SettleEffectRequest(items=[item])
+        (result,) = (await self.hot.SettleEffect(request, timeout=SECONDS)).results
+        return result
+
+    async def decide_effect(
+        self, run: UUID, key: str, **decision: Any
+    ) -> effects.DecideEffectResult:
+        """Say as a person what became of a call."""
+        item = effects.DecideEffectItem(
+            org=self.org, run_id=str(run), key=key, actor="ann", **decision
+        )
+        request = effects.DecideEffectRequest(items=[item])
+        (result,) = (await self.hot.DecideEffect(request, timeout=SECONDS)).results
         return result
 
     async def renew(self, *leases: StepLease) -> list[hot.RenewLeaseResult]:

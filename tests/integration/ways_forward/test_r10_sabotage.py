@@ -9,6 +9,7 @@ from uuid import UUID, uuid4
 import asyncpg
 import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1 import dispatch_pb2 as dispatch
 from perdure_runtime.clock import SystemClock
 from perdure_runtime.election import Leadership
 from perdure_sweeper import audit
@@ -83,6 +84,7 @@ async def advancing(calls: Calls) -> UUID:
 END_CHILD = """
 UPDATE runs SET status = 'cancelled', ended_at = clock_timestamp() WHERE parent_run = $1
 """
+FAX = "name: fax\nnodes: {a: {http: {method: POST, url: 'http://fax/'}}}"
 CHILD = "name: child\nnodes: {a: {task: {handler: h}}}"
 PARENT = "name: parent\nnodes: {a: {run: {workflow: child}}}"
 LEAVING = "name: parent\nnodes: {a: {run: {workflow: child, wait: false, on_parent_end: wait}}}"
@@ -93,6 +95,29 @@ async def asking(calls: Calls) -> UUID:
     await calls.publish(CHILD)
     await calls.publish(PARENT)
     return await calls.start("parent")
+
+
+async def waiting_out(calls: Calls) -> UUID:
+    """A run whose step waits until the call of an earlier holder is over."""
+    await calls.publish(FAX)
+    run = await calls.start("fax")
+    for _ in range(2):
+        lease = (await calls.grant(run)).lease
+        await calls.begin_effect(lease)
+        await calls.release(lease)
+    return run
+
+
+async def in_review(calls: Calls) -> UUID:
+    """A run whose step waits for a person, because nobody knows what became of its call."""
+    await calls.publish(FAX)
+    run = await calls.start("fax")
+    lease = (await calls.grant(run)).lease
+    await calls.begin_effect(lease)
+    unknown = dispatch.EFFECT_OUTCOME_UNKNOWN
+    failed = dispatch.StepFailure(code="BROKEN")
+    await calls.report(hot.ReportResultItem(lease=lease, failure=failed, effect_outcome=unknown))
+    return run
 
 
 async def with_child(calls: Calls, run: UUID) -> UUID:
@@ -115,6 +140,18 @@ async def ending(calls: Calls) -> UUID:
 
 
 SABOTAGE = [
+    pytest.param(
+        waiting_out,
+        "DELETE FROM timers WHERE run_id = $1 AND kind = 'effect_wait'",
+        (1, "waiting", "waiting for nothing that will come"),
+        id="waiting-out-a-call-without-a-timer",
+    ),
+    pytest.param(
+        in_review,
+        "UPDATE effects SET status = 'refused' WHERE run_id = $1",
+        (1, "parked", "parked for a cause that does not stand"),
+        id="in-review-of-a-call-that-needs-none",
+    ),
     pytest.param(
         queued,
         "DELETE FROM outbox WHERE run_id = $1",
