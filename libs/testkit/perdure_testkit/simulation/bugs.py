@@ -11,7 +11,16 @@ from dataclasses import replace
 from itertools import count
 from uuid import UUID
 
-from perdure_machine.actions import Action, Enqueue, PutStep, SetTimer, StoreSignal, TakeSignal
+from perdure_machine.actions import (
+    Action,
+    Enqueue,
+    KeyMove,
+    MoveKey,
+    PutStep,
+    SetTimer,
+    StoreSignal,
+    TakeSignal,
+)
 from perdure_machine.decide import Decision
 from perdure_machine.events import Acquire, BeginEffect, Event, Release, Report, SendSignal
 from perdure_machine.states import EffectStatus, StepStatus, TimerKind
@@ -188,6 +197,16 @@ class ChildStartedTwice(Bug):
         return f"{key}/{next(self._numbers)}"
 
 
+class HandOverForgotten(Bug):
+    """A run that ends keeps its exclusive key from those that wait for it."""
+
+    def does(self, decision: Decision, event: Event) -> Decision:
+        """Do not write that the key is handed over, nor tell the next."""
+        if not any(isinstance(one, MoveKey) for one in decision.actions):
+            return decision
+        return _without(decision, _hands_over)
+
+
 BUGS: tuple[type[Bug], ...] = (
     LostJoin,
     DoubleLease,
@@ -202,6 +221,7 @@ BUGS: tuple[type[Bug], ...] = (
     CallRepeated,
     StartKeyForgotten,
     ChildStartedTwice,
+    HandOverForgotten,
 )
 """Every planted bug."""
 
@@ -211,6 +231,12 @@ def _has_just_ended(before: View, step: StepState) -> bool:
     return (
         old is not None and old.status is StepStatus.RUNNING and step.status is StepStatus.COMPLETED
     )
+
+
+def _hands_over(action: Action) -> bool:
+    if isinstance(action, MoveKey):
+        return action.move is KeyMove.PASS
+    return isinstance(action, SetTimer) and action.kind is TimerKind.BEGIN
 
 
 def _with_step(view: View, step: StepState) -> View:

@@ -35,5 +35,6 @@ _PAYLOADS = (b'{"n": 1}', b'{"n": 0}', b'{"n": 3}', b"{}")
 
 def case_of(seed: int) -> Case:
     """Return the case of a seed."""
-    random = stream(seed, "case")
-    return Case(seed, random_document(seed), random.choice(_PAYLOADS), random.choice((1, 1, 2)))
+    random, document = stream(seed, "case"), random_document(seed)
+    payload, runs = random.choice(_PAYLOADS), random.choice((1, 1, 2))
+    return Case(seed, document, payload, runs + 1 if "exclusive" in document else runs)

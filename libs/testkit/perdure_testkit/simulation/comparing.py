@@ -24,7 +24,7 @@ _POISON = min(lane.poison_limit for lane in DEFAULT_LANES.values())
 
 
 def disturbed(case: Case, store: MemoryEngine, run_id: UUID, provider: Provider) -> bool:
-    """Tell whether faults made tries of the run fail, or it became too old.
+    """Tell whether faults made tries of the run fail, it became too old, or another took its place.
 
     A handler may have replaced the error, so it is looked at what led to it.
     """
@@ -34,11 +34,16 @@ def disturbed(case: Case, store: MemoryEngine, run_id: UUID, provider: Provider)
     given_back = [one.step for one in attempts if one.outcome is AttemptOutcome.RELEASED]
     return (
         store.run(run_id).status is RunStatus.TIMED_OUT
+        or _may_be_replaced(case)
         or any(one.outcome is AttemptOutcome.TIMED_OUT for one in attempts)
         or any(times >= _POISON for times in lost.values())
         or any(_fails_once_lost(case, steps[step]) for step in {*lost, *given_back})
         or any(key.startswith(f"{run_id}/") for key in provider.troubled)
     )
+
+
+def _may_be_replaced(case: Case) -> bool:
+    return bool(case.document.get("exclusive", {}).get("policy") == "replace")
 
 
 def _fails_once_lost(case: Case, step: StepState) -> bool:

@@ -68,6 +68,7 @@ class Laws:
         known = self._runs.setdefault(key, answer.run_id)
         if known != answer.run_id:
             raise Violation(f"p7: the start key {key} made a second run")
+        self._check_exclusive()
         self._check_ways_forward()
         return answer
 
@@ -128,7 +129,17 @@ class Laws:
         check_activations(now)
         check_attempts(before, now, events)
         check_effects(before.effects, now.effects, now.steps.values(), events)
+        self._check_exclusive()
         self._check_ways_forward()
+
+    def _check_exclusive(self) -> None:
+        """See that of the runs with one exclusive key one goes on. Raises `Violation`."""
+        store = self.scene.store
+        open_ = [run for run in map(store.run, store.all_runs()) if run.exclusive_key is not None]
+        going_on = Counter(run.exclusive_key for run in open_ if _goes_on(run))
+        for key, runs in going_on.items():
+            if runs > 1:
+                raise Violation(f"{runs} runs go on with the exclusive key {key}")
 
     def _check_ways_forward(self) -> None:
         stuck = self.scene.store.no_way_forward()
@@ -140,6 +151,10 @@ class Laws:
 def _is_late(event: Event, answer: Reply | PerdureError) -> bool:
     """Tell whether a decision was refused because another had come first."""
     return isinstance(event, DecideEffect) and isinstance(answer, FailedPrecondition)
+
+
+def _goes_on(run: RunState) -> bool:
+    return run.status is RunStatus.RUNNING and not run.pending
 
 
 def check_run(before: Rows, now: Rows) -> None:

@@ -37,6 +37,9 @@ def random_document(seed: int) -> Document:
         document["limits"] = {"age": random.choice(["20s", "90s"])}
     if random.random() < 0.3:
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in nodes}
+    if random.random() < 0.1:
+        policy = random.choice(["queue", "queue", "replace"])
+        document["exclusive"] = {"key": "${input.n}", "policy": policy}
     return document
 
 
