@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from uuid import UUID
 
@@ -11,6 +12,7 @@ from perdure_machine.states import EffectStatus, RunStatus, StepStatus
 from perdure_testkit.simulation.case import Case
 from perdure_testkit.simulation.clients import Client
 from perdure_testkit.simulation.comparing import check_expected, disturbed
+from perdure_testkit.simulation.language.edges import BLOCKS, all_nodes
 from perdure_testkit.simulation.provider import Provider
 from perdure_testkit.simulation.scene import Scene, Violation, step_name
 
@@ -23,6 +25,7 @@ def check_endings(case: Case, scene: Scene, provider: Provider, clients: Sequenc
         scene.say("end", f"{run.status} {run.output!r} {run.error}")
         _check_history(scene.store, client.run_id)
         _check_effects(scene.store, client.run_id, provider)
+        _check_deadlines(case, scene.store, client.run_id)
         if run.status is RunStatus.COMPLETED:
             _check_completed(scene.store, client.run_id)
         if not client.cancels and not disturbed(case, scene.store, client.run_id, provider):
@@ -33,6 +36,17 @@ def _check_history(store: MemoryEngine, run_id: UUID) -> None:
     numbers = [line.seq for line in store.history(run_id)]
     if numbers != list(range(1, len(numbers) + 1)):
         raise Violation(f"the history has gaps or repeats: {numbers}")
+
+
+def _check_deadlines(case: Case, store: MemoryEngine, run_id: UUID) -> None:
+    """See that only what has a deadline ended at one; a whole passes on what ended in it."""
+    nodes = all_nodes(case.document)
+    for step in store.steps(run_id):
+        at_deadline = step.error is not None and step.error.code == "DEADLINE"
+        node = nodes[step.node]
+        passes_on = any(kind in node for kind in ("run", *BLOCKS))
+        if at_deadline and not passes_on and "deadline" not in json.dumps(node):
+            raise Violation(f"{step_name(step)} has no deadline and passed one")
 
 
 def _check_effects(store: MemoryEngine, run_id: UUID, provider: Provider) -> None:

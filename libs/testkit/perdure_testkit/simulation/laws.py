@@ -12,6 +12,7 @@ from perdure_machine.events import (
     DecideEffect,
     Event,
     ExpireLease,
+    FireTimer,
     Release,
     Report,
     SettleEffect,
@@ -218,14 +219,21 @@ def check_losses(before: Rows, now: Rows, run_out: Set[tuple[int, int]]) -> None
     """See that only leases that had run out were taken away."""
     for attempt in now.attempts[len(before.attempts) :]:
         taken = attempt.outcome in (AttemptOutcome.LOST, AttemptOutcome.TIMED_OUT)
-        if taken and (attempt.step, attempt.fence) not in run_out:
+        ended = now.steps[attempt.step].status in ENDED
+        at_deadline = attempt.outcome is AttemptOutcome.TIMED_OUT and ended
+        if taken and not at_deadline and (attempt.step, attempt.fence) not in run_out:
             raise Violation(f"R6: a live lease of step {attempt.step} was taken away")
+
+
+def _may_be_at_deadline(attempt: AttemptState, events: Sequence[Event]) -> bool:
+    timers = any(isinstance(event, FireTimer) for event in events)
+    return attempt.outcome is AttemptOutcome.TIMED_OUT and timers
 
 
 def _check_cause(attempt: AttemptState, events: Sequence[Event]) -> None:
     cause = _CAUSE.get(attempt.outcome)
     by_token = attempt.outcome in _BY_TOKEN and any(isinstance(e, SettleEffect) for e in events)
-    if cause is None or by_token:
+    if cause is None or by_token or _may_be_at_deadline(attempt, events):
         return
     acquisition = (attempt.step, attempt.fence, attempt.lease_id)
     sent = [

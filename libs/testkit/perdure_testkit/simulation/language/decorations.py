@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from random import Random
 
 from perdure_testkit.simulation.language.edges import BLOCKS, edges_to, named_by
@@ -60,6 +60,15 @@ DECORATIONS: list[tuple[float, Callable[[Place, Node], None]]] = [
     (0.35, _on_failure),
 ]
 """Each with the share of nodes that get it."""
+
+
+def add_deadlines(random: Random, nodes: Iterable[Node]) -> None:
+    """Give some nodes deadlines, where they do not end at once and have none of their own."""
+    for node in nodes:
+        has_one = "deadline" in node.get("signal", ())
+        lasts = _is(node, (*_WORK, *BLOCKS, "wait", "signal", "run"))
+        if lasts and not has_one and random.random() < 0.3:
+            node["deadline"] = random.choice(["2s", "10s", "40s"])
 
 
 def add_join(random: Random, id_: str, nodes: Nodes) -> None:

@@ -13,7 +13,8 @@ from itertools import count
 from random import Random
 
 from perdure_testkit.simulation.chance import stream
-from perdure_testkit.simulation.language.decorations import DECORATIONS, add_join
+from perdure_testkit.simulation.language.decorations import DECORATIONS, add_deadlines, add_join
+from perdure_testkit.simulation.language.edges import all_nodes
 from perdure_testkit.simulation.language.kinds import CHILD, DEPTH_OF_CHILD, KINDS
 from perdure_testkit.simulation.language.place import Document, Node, Nodes, Place, value_of
 
@@ -37,10 +38,17 @@ def random_document(seed: int) -> Document:
         document["limits"] = {"age": random.choice(["20s", "90s"])}
     if random.random() < 0.3:
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in nodes}
+    _limit(stream(seed, "limits"), document)
+    return document
+
+
+def _limit(random: Random, document: Document) -> None:
+    """Let some documents have deadlines of nodes, or an exclusive key."""
     if random.random() < 0.1:
         policy = random.choice(["queue", "queue", "replace"])
         document["exclusive"] = {"key": "${input.n}", "policy": policy}
-    return document
+    if random.random() < 0.1:
+        add_deadlines(random, all_nodes(document).values())
 
 
 def random_child(seed: int) -> Document:

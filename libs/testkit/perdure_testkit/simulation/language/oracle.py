@@ -64,4 +64,5 @@ def _is_undecided(id_: str, node: Node) -> bool:
     reads = set(_READ.findall(json.dumps(node))) - own
     timed = "timeout" in node and any(kind in node for kind in BLOCKS)
     stops_early = "stop_when" in node.get("for_each", ())
+    timed = timed or "deadline" in node
     return "finish" in node or "run" in node or timed or stops_early or (early and bool(reads))

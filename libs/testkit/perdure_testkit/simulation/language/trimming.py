@@ -12,7 +12,7 @@ from perdure_testkit.simulation.language.edges import all_nodes, edges_to, graph
 from perdure_testkit.simulation.language.place import Document, Nodes
 
 _OF_DOCUMENT = ("output", "limits", "on_error", "exclusive")
-_OF_NODE = ("on_failure", "when", "result", "retry", "timeout", "join", "lane", "needs")
+_OF_NODE = ("on_failure", "when", "result", "retry", "timeout", "deadline", "join", "lane", "needs")
 _OF_BLOCK = ("concurrency", "failures", "stop_when", "every", "backoff", "on_exhausted")
 
 
