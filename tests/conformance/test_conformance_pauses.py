@@ -236,6 +236,20 @@ async def test_501_steps_are_parked_and_brought_back_500_at_a_time(driver: Drive
         assert moved == ([1, 0] if kind is TimerKind.PARK else [500, 501])
 
 
+async def test_a_signal_that_comes_in_a_pause_ends_its_wait_and_begins_nothing(
+    driver: Driver,
+) -> None:
+    run = await paused(driver, {"a": {"signal": {"name": "go"}}, "b": {**TASK, "needs": ["a"]}})
+    assert await driver.statuses(run) == {"a": "waiting"}
+    assert await driver.send(run, "go", b"7")
+    await driver.settle()
+    assert await driver.statuses(run) == {"a": "completed"}
+    await driver.submit(run, ResumeRun())
+    await driver.settle()
+    assert await driver.statuses(run) == {"a": "completed", "b": "queued"}
+    await driver.drain()
+
+
 async def test_a_child_that_ends_in_a_pause_counts_and_none_is_started(
     driver: Driver, engine: Engine
 ) -> None:
