@@ -9,10 +9,13 @@ import pytest
 from perdure_store.sql import sql
 from perdure_testkit.database import Database
 
-FILL = """
+ROWS, CHUNK = 200_000, 20_000
+BUSY = """
 INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, job, created_at)
 SELECT 'busy', gen_random_uuid(), 1, 'io', 'shared', n % 256, 0, n % 3, now()
-  FROM generate_series(1, 200000) AS n;
+  FROM generate_series($1::integer, $2::integer) AS n
+"""
+QUIET = """
 INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, job, created_at)
 SELECT 'quiet', gen_random_uuid(), 1, 'io', 'shared', 0, 0, 1, now();
 ANALYZE outbox;
@@ -33,7 +36,9 @@ TOUCHED_ROWS = 150
 @pytest.fixture
 async def connection(database: Database) -> asyncpg.Connection:
     admin = await database.connect()
-    await admin.execute(FILL)
+    for first in range(1, ROWS, CHUNK):  # each within the time that a statement has
+        await admin.execute(BUSY, first, first + CHUNK - 1)
+    await admin.execute(QUIET)
     return await database.connect("relay")
 
 
