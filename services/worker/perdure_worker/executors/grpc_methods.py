@@ -45,6 +45,10 @@ class Undescribed(Exception):
     """The server gave no description that can be used."""
 
 
+class _NoReflection(Undescribed):
+    pass
+
+
 @dataclass(frozen=True, slots=True)
 class _Kept:
     pool: Pool
@@ -143,6 +147,8 @@ async def _reflected(
     first, second = REFLECTIONS
     try:
         return await _ask(channel, first, service, metadata)
+    except _NoReflection:
+        pass  # how a refusal looks that comes between two looks at the stream
     except grpc.aio.AioRpcError as error:
         if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
             raise
@@ -178,7 +184,9 @@ async def _answered(
 ) -> AsyncIterator[FileDescriptorProto]:
     answer = await call.read()
     if not isinstance(answer, ServerReflectionResponse):
-        raise Undescribed("the server ended its description")
+        code = await call.code()
+        ending = _NoReflection if code is grpc.StatusCode.UNIMPLEMENTED else Undescribed
+        raise ending(f"the server ended its description with {code.name}")
     if answer.HasField("error_response"):
         raise MethodUnknown(f"the server has no {service}: {answer.error_response.error_message}")
     if not answer.file_descriptor_response.file_descriptor_proto:
