@@ -16,8 +16,14 @@ SEEDS = 50
 """`make test` plays BATCHES times SEEDS seeds; each takes about 15 ms."""
 
 SEEN_SEEDS = 400
-SELDOM = {(Move.FAIL, StepStatus.BACKING_OFF), (Move.CATCH, StepStatus.BACKING_OFF)}
-"""Rows that need a chain of chances; tests/conformance has them on purpose."""
+SELDOM = {
+    (Move.FAIL, StepStatus.BACKING_OFF),
+    (Move.CATCH, StepStatus.BACKING_OFF),
+    (Move.CATCH, StepStatus.QUEUED),
+    (Move.REFUSE, StepStatus.RUNNING),
+}
+"""Rows that need a chain of chances, or connections, which are not simulated; tests/conformance has
+them on purpose."""
 
 DIGESTS = """
 from perdure_testkit.simulation import case_of, simulate

@@ -153,10 +153,21 @@ async def drop_start_keys(connection: Connection, *, limit: int) -> int:
     return len(rows)
 
 
-async def unsettled_effects(connection: Connection) -> dict[str, int]:
-    """Return how many effects were begun and not settled, by status."""
+@dataclass(frozen=True, slots=True)
+class Unsettled:
+    """How many effects of one status and kind there are, and the age of the oldest in seconds."""
+
+    count: int
+    oldest: float
+
+
+async def unsettled_effects(connection: Connection) -> dict[tuple[str, str], Unsettled]:
+    """Return the effects that were begun and not settled, by status and kind."""
     rows = await connection.fetch(sql("sweeps.unsettled_effects"))
-    return {row["status"]: row["effects"] for row in rows}
+    return {
+        (row["status"], row["kind"]): Unsettled(row["effects"], max(0.0, row["oldest"]))
+        for row in rows
+    }
 
 
 async def oldest_transaction(connection: Connection) -> float:

@@ -11,8 +11,17 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-ONE_ENGINE = ("tests/chaos/", "tests/crash/test_crash_matrix.py", "tests/e2e/")
-"""Beginnings of the paths of tests that share an engine."""
+MATRIX = "tests/crash/test_crash_matrix.py"
+
+ONE_ENGINE = (
+    "tests/chaos/",
+    "tests/e2e/",
+    # In parts, because one process would be busy with the whole matrix for longer than the others.
+    f"{MATRIX}::test_a_run_survives_a_death_at[coordinator-",
+    f"{MATRIX}::test_a_run_survives_a_death_at[ingest-",
+    MATRIX,
+)
+"""Beginnings of the names of tests that share an engine; the first that fits counts."""
 
 
 class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -29,4 +38,4 @@ class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
 def unit_of(nodeid: str) -> str:
     """Return the name of the unit that a test belongs to."""
     path = nodeid.partition("::")[0]
-    return next((start for start in ONE_ENGINE if path.startswith(start)), path)
+    return next((start for start in ONE_ENGINE if nodeid.startswith(start)), path)

@@ -59,9 +59,10 @@ WITH over AS (
 DELETE FROM start_keys AS k USING over WHERE k.org = over.org AND k.start_key = over.start_key RETURNING k.org
 
 -- name: unsettled_effects
--- How many effects were begun and not settled, by status.
-SELECT status::text AS status, count(*) AS effects
-  FROM effects WHERE status IN ('in_flight', 'outcome_unknown', 'needs_review') GROUP BY status
+-- How many effects were begun and not settled, by status and kind, and the age in seconds of the oldest of each.
+SELECT status::text AS status, kind, count(*) AS effects,
+       extract(epoch FROM clock_timestamp() - min(begun_at))::float8 AS oldest
+  FROM effects WHERE status IN ('in_flight', 'outcome_unknown', 'needs_review') GROUP BY status, kind
 
 -- name: oldest_transaction
 -- The age in seconds of the oldest transaction in this database that holds a snapshot; 0 without any.
