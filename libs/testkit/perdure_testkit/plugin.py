@@ -18,6 +18,7 @@ from perdure_stack.valkey import EmbeddedValkey
 from perdure_testkit.database import EMPTY_TEMPLATE, Database, temporary_database
 from perdure_testkit.servers import TEST_SETTINGS, Servers, make_directory
 from perdure_testkit.session import TestSession, session_directory, session_servers
+from perdure_testkit.units import turn_of
 
 R10_MARKER = "breaks_r10"
 
@@ -37,6 +38,11 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     """Close the session."""
     if _session in config.stash:
         config.stash[_session].close()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of engines come first."""
+    items.sort(key=lambda item: turn_of(item.nodeid))
 
 
 @pytest.hookimpl(optionalhook=True)

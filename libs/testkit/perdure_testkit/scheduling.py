@@ -1,7 +1,6 @@
-"""Which tests of a session go to the same test process.
+"""Gives the tests of one unit to the same test process.
 
-Those of one engine do, so that it is started once; all others go by file. pytest-xdist's own groups
-(`--dist loadgroup`) are without effect from pytest 9 on.
+pytest-xdist's own groups (`--dist loadgroup`) are without effect from pytest 9 on.
 """
 
 from __future__ import annotations
@@ -11,17 +10,7 @@ from typing import Any
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-MATRIX = "tests/crash/test_crash_matrix.py"
-
-ONE_ENGINE = (
-    "tests/chaos/",
-    "tests/e2e/",
-    # In parts, because one process would be busy with the whole matrix for longer than the others.
-    f"{MATRIX}::test_a_run_survives_a_death_at[coordinator-",
-    f"{MATRIX}::test_a_run_survives_a_death_at[ingest-",
-    MATRIX,
-)
-"""Beginnings of the names of tests that share an engine; the first that fits counts."""
+from perdure_testkit.units import unit_of
 
 
 class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
@@ -33,9 +22,3 @@ class EngineScheduling(LoadScopeScheduling):  # type: ignore[misc]
 
     def _split_scope(self, nodeid: str) -> str:
         return unit_of(nodeid)
-
-
-def unit_of(nodeid: str) -> str:
-    """Return the name of the unit that a test belongs to."""
-    path = nodeid.partition("::")[0]
-    return next((start for start in ONE_ENGINE if nodeid.startswith(start)), path)
