@@ -41,7 +41,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the tests of engines come first."""
+    """Let what takes longest come first."""
     items.sort(key=lambda item: turn_of(item.nodeid))
 
 
