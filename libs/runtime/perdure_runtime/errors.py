@@ -180,9 +180,13 @@ class Reason(StrEnum):
     STREAMS_UNAVAILABLE = ("STREAMS_UNAVAILABLE", "Redis could not be used just now.")
     FAIL_POINT = ("FAIL_POINT", "A test made this operation fail on purpose.")
     PERMISSION_MISSING = ("PERMISSION_MISSING", "The caller's key does not allow this operation.")
+    KEY_MISSING = ("KEY_MISSING", "The call carries no API key.")
+    KEY_INVALID = ("KEY_INVALID", "The call carries an API key that nobody was given.")
+    KEY_EXPIRED = ("KEY_EXPIRED", "The API key, or the secret that was replaced, has expired.")
+    KEY_REVOKED = ("KEY_REVOKED", "The API key was revoked.")
     CREDENTIAL_INVALID = (
         "CREDENTIAL_INVALID",
-        "The request carries no credential, or one that is unknown, expired or revoked.",
+        "The call carries a token that is not accepted here, or something before Perdure refused.",
     )
     DEADLINE_EXCEEDED = (
         "DEADLINE_EXCEEDED",

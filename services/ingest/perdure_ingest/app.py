@@ -31,7 +31,8 @@ from perdure_ingest.connection_servicer import ConnectionServicer
 from perdure_ingest.consent_servicer import ConsentServicer
 from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Identify, everybody_is
+from perdure_ingest.gate.gate import Gate, everybody_is
+from perdure_ingest.identity import Identify, identify
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import (
     DeadLetterServicer,
@@ -61,9 +62,11 @@ class Ingest(Group):
         doors = Doors(pool, coordinator, tokens, watcher, config.watch_seconds)
         self.channel = channel
         self.pool = pool
+        self.gate = Gate(everybody_is(config.org))
         self.server = RpcServer(
-            services(doors, everybody_is(config.org)),
+            services(doors, identify),
             ServerSettings.from_config(config, config.host),
+            guard=self.gate.guard,
         )
         listener = Listener(
             config.direct_url,

@@ -1,19 +1,25 @@
-"""Who calls. The one place that names the org: never a message, always what the door knows."""
+"""Who calls. The one place that names the org: never a message, always what the gate knows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from perdure_runtime.access import Permission
+from perdure_runtime.errors import Reason, Unauthenticated
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Somebody known, acting for one org."""
+    """Somebody known, acting for one org; `actor` names them in the audit log."""
 
     org: str
+    actor: str
+    permissions: frozenset[Permission]
 
 
 Context = grpc.aio.ServicerContext[Any, Any]
@@ -21,8 +27,22 @@ Context = grpc.aio.ServicerContext[Any, Any]
 Identify = Callable[[Context], Caller]
 """Tells who makes a call; raises Unauthenticated."""
 
+_CALLER: ContextVar[Caller] = ContextVar("caller")
 
-def everybody_is(org: str) -> Identify:
-    """Take every caller for a member of `org`: the door is guarded by the network alone."""
-    caller = Caller(org)
-    return lambda context: caller
+
+def identify(context: Context) -> Caller:
+    """Return whom the gate let in; Unauthenticated, KEY_MISSING, for a call that passed no gate."""
+    try:
+        return _CALLER.get()
+    except LookupError:
+        raise Unauthenticated("the call passed no gate", reason=Reason.KEY_MISSING) from None
+
+
+@contextmanager
+def acting_as(caller: Caller) -> Iterator[None]:
+    """Have `identify` return this caller while the context lasts, in this task."""
+    token = _CALLER.set(caller)
+    try:
+        yield
+    finally:
+        _CALLER.reset(token)

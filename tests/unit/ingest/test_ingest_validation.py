@@ -13,7 +13,7 @@ from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_runtime.errors import InvalidArgument, Reason
 
-CALLER = Caller("acme")
+CALLER = Caller("acme", "key deploys", frozenset())
 
 
 def refusal(request: StartRunRequest | ListRunsRequest) -> InvalidArgument:

@@ -1,4 +1,4 @@
-"""The one server interceptor: drain gate, deadline, errors to statuses, metrics.
+"""The one server interceptor: drain gate, deadline, guard, errors to statuses, metrics.
 
 A failed call is answered by setting code and details, never by `abort`: while a server stops, a
 handler that ends with `abort` may lose its answer (grpc/grpc#37239). Errors of the tree are quiet;
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from time import perf_counter
 from types import MappingProxyType
@@ -36,6 +36,14 @@ _logger = logging.getLogger(__name__)
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
 
+Guard: TypeAlias = Callable[[str, Context], AbstractAsyncContextManager[object]]
+"""Entered around each call with its full method name; what entering raises refuses the call."""
+
+
+def let_all_in(method: str, context: Context) -> AbstractAsyncContextManager[object]:
+    """Guard nothing."""
+    return nullcontext()
+
 
 @dataclass(frozen=True, slots=True)
 class CallRules:
@@ -57,9 +65,12 @@ class CallRules:
 class CallInterceptor(grpc.aio.ServerInterceptor):
     """Wraps every method except health and reflection."""
 
-    def __init__(self, rules: CallRules, draining: asyncio.Event) -> None:
+    def __init__(
+        self, rules: CallRules, draining: asyncio.Event, guard: Guard = let_all_in
+    ) -> None:
         self._rules = rules
         self._draining = draining
+        self._guard = guard
         self._in_flight = 0
         self._idle = asyncio.Event()
         self._idle.set()
@@ -123,7 +134,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 self._admit(method)
                 with self._counted():
-                    async with deadline.within(_least(limit, context)):
+                    async with (
+                        deadline.within(_least(limit, context)),
+                        self._guard(method, context),
+                    ):
                         response = await inner(request, context)
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
                 _set_error(context, method, error)
@@ -142,7 +156,10 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             try:
                 self._admit(method)
                 with self._counted():
-                    async with deadline.within(_least(limit, context)):
+                    async with (
+                        deadline.within(_least(limit, context)),
+                        self._guard(method, context),
+                    ):
                         async for response in inner(request, context):
                             yield response
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown

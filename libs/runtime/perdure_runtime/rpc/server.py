@@ -23,7 +23,7 @@ from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 from perdure_runtime.config_groups import GrpcConfig
 from perdure_runtime.errors import FailedPrecondition, Reason
 from perdure_runtime.lifecycle import Component
-from perdure_runtime.rpc.interceptor import CallInterceptor, CallRules
+from perdure_runtime.rpc.interceptor import CallInterceptor, CallRules, Guard, let_all_in
 from perdure_runtime.rpc.options import SERVER_OPTIONS
 from perdure_runtime.tracing import server_interceptors
 
@@ -72,7 +72,10 @@ class ServerSettings:
 
 
 class RpcServer(Component):
-    """Serves `services`, which maps full service names to what registers their servicers."""
+    """Serves `services`, which maps full service names to what registers their servicers.
+
+    `guard` is entered around every call except those of health and reflection.
+    """
 
     def __init__(
         self,
@@ -80,11 +83,13 @@ class RpcServer(Component):
         settings: ServerSettings,
         *,
         credentials: grpc.ServerCredentials | None = None,
+        guard: Guard = let_all_in,
     ) -> None:
         super().__init__()
         self._services = dict(services)
         self._settings = settings
         self._credentials = credentials
+        self._guard = guard
         self._server: grpc.aio.Server | None = None
         self._interceptor: CallInterceptor | None = None
         self._health: health.aio.HealthServicer | None = None
@@ -96,7 +101,7 @@ class RpcServer(Component):
     async def on_start(self) -> None:
         """Bind and serve; FailedPrecondition, PORT_UNAVAILABLE, if the address is taken."""
         self.draining.clear()
-        interceptor = CallInterceptor(self._settings.rules, self.draining)
+        interceptor = CallInterceptor(self._settings.rules, self.draining, self._guard)
         server = grpc.aio.server(
             interceptors=(*server_interceptors(self._settings.untraced), interceptor),
             options=SERVER_OPTIONS,

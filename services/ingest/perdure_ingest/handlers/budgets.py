@@ -47,7 +47,7 @@ async def put_budget(
         amount_micros=_amount(fields, request.amount),
         period=_PERIODS.get(request.period, Period.TOTAL),
         currency=fields.text("currency", request.currency, longest=MAX_CURRENCY),
-        asked_by=caller.org,
+        asked_by=caller.actor,
     )
     fields.refuse()
     await doors.coordinator.budgets.put_budget(asked)

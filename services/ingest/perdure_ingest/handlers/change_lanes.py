@@ -43,7 +43,7 @@ async def delete_lane(
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     fields.refuse()
     await doors.coordinator.delete_lane(
-        control.DeleteLaneRequest(lane=lane, actor=caller.org, reason=reason)
+        control.DeleteLaneRequest(lane=lane, actor=caller.actor, reason=reason)
     )
     return DeleteLaneResponse()
 
@@ -58,7 +58,7 @@ async def put_org_weight(
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     fields.refuse()
     await doors.coordinator.put_org_weight(
-        control.PutOrgWeightRequest(org=org, weight=weight, actor=caller.org, reason=reason)
+        control.PutOrgWeightRequest(org=org, weight=weight, actor=caller.actor, reason=reason)
     )
     return PutOrgWeightResponse()
 
@@ -67,7 +67,7 @@ def _change(caller: Caller, request: PutLaneRequest) -> control.PutLaneRequest:
     fields = Check()
     change = control.PutLaneRequest(
         lane=fields.text("lane", request.lane, longest=limits.MAX_NAME, required=True),
-        actor=caller.org,
+        actor=caller.actor,
         reason=fields.text("reason", request.reason, longest=limits.MAX_REASON),
     )
     given = {field.name: value for field, value in request.ListFields()}

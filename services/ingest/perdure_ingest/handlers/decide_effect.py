@@ -27,7 +27,7 @@ async def decide_effect(
         org=caller.org,
         run_id=str(fields.run_id("run_id", request.run_id)),
         key=fields.text("key", request.key, longest=limits.MAX_EFFECT_KEY, required=True),
-        actor=fields.text("asked_by", request.asked_by, longest=limits.MAX_NAME) or caller.org,
+        actor=fields.text("asked_by", request.asked_by, longest=limits.MAX_NAME) or caller.actor,
         reason=fields.text("reason", request.reason, longest=limits.MAX_REASON),
     )
     _set_decision(fields, item, request)

@@ -97,6 +97,6 @@ def _checked(caller: Caller, request: public.EraseSubjectRequest) -> internal.Er
         subject=subject,
         subject_hash=bytes.fromhex(digits),
         reason=reason,
-        asked_by=caller.org,
+        asked_by=caller.actor,
         dry_run=request.dry_run,
     )

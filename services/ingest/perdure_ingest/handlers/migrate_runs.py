@@ -98,7 +98,7 @@ def _checked(caller: Caller, request: MigrateRunsRequest) -> control_service_pb2
         on_passed=ON_PASSED[request.on_passed],
         run_ids=run_ids,
         reason=reason,
-        asked_by=caller.org,
+        asked_by=caller.actor,
     )
 
 

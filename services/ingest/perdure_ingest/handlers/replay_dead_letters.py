@@ -31,7 +31,7 @@ async def replay_dead_letters(
             code=wanted.code or "",
             limit=limit,
             reason=reason,
-            asked_by=caller.org,
+            asked_by=caller.actor,
         )
     )
     return ReplayDeadLettersResponse(replayed=answer.replayed, more=answer.more)

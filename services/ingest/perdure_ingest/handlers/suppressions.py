@@ -85,7 +85,7 @@ async def _change(
         purpose=_purpose(fields, request.purpose or EVERY_PURPOSE),
         remove=remove,
         reason=fields.text("reason", request.reason, longest=limits.MAX_REASON),
-        asked_by=caller.org,
+        asked_by=caller.actor,
     )
     fields.refuse()
     return (await doors.coordinator.consent.change_suppression(asked)).changed

@@ -1,0 +1,1 @@
+"""The gate: who calls, whether they may, and how often."""
