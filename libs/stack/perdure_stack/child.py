@@ -38,7 +38,8 @@ def _become(user: str) -> None:
     os.setuid(uid)
 
 
-def _tie_by_kernel(libc: ctypes.CDLL, number: int) -> None:
+def tie_by_kernel(libc: ctypes.CDLL, number: int) -> None:
+    """Let the kernel send this process a signal when its parent dies; Linux only."""
     if libc.prctl(PR_SET_PDEATHSIG, number, 0, 0, 0) != 0:
         raise OSError(ctypes.get_errno(), "prctl(PR_SET_PDEATHSIG)")
 
@@ -69,7 +70,7 @@ def main(arguments: list[str]) -> int:
     if options.lifeline is not None:
         _tie_by_lifeline(options.signal, options.lifeline)
     else:
-        _tie_by_kernel(libc, options.signal)
+        tie_by_kernel(libc, options.signal)
         if os.getppid() != options.parent:
             return ORPHANED
     try:

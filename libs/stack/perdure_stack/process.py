@@ -6,12 +6,14 @@ awaited through a thread can be awaited from any event loop, one after the other
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -23,11 +25,91 @@ LOG_TAIL_LINES = 15
 LOG_TAIL_BYTES = 16_384
 
 
-class ChildProcess:
-    """A program run as a child; start it once.
+class Child(ABC):
+    """A program that runs while a thread of its own waits for its end; start it once.
 
-    ``log`` receives both its streams, appended. ``orphan_signal`` is what the child gets when this
-    process dies without stopping it. ``lifeline`` chooses the portable tie instead of the kernel's.
+    ``log`` receives both its streams, appended.
+    """
+
+    def __init__(self, log: Path) -> None:
+        self.log = log
+        self._log_start = 0
+        self._started: Future[int] = Future()
+        self._exited: Future[int] = Future()
+        # A future that runs cannot be cancelled, so a waiter who gives up takes it from nobody.
+        self._exited.set_running_or_notify_cancel()
+
+    @abstractmethod
+    def _live(self, started: Callable[[int], None]) -> int:
+        """Start the program, tell its process id, and return its exit status when it has ended.
+
+        Raises OSError when the machine cannot start it.
+        """
+
+    def start(self) -> None:
+        """Start the program. Raises OSError when the machine cannot."""
+        self.log.parent.mkdir(parents=True, exist_ok=True)
+        self._log_start = self.log.stat().st_size if self.log.exists() else 0
+        threading.Thread(target=self._wait_out, name=f"child {self.log.stem}", daemon=True).start()
+        self._started.result()
+
+    def _wait_out(self) -> None:
+        try:
+            code = self._live(self._started.set_result)
+        except OSError as error:
+            self._started.set_exception(error)
+        else:
+            self._exited.set_result(code)
+
+    @property
+    def pid(self) -> int:
+        """The program's process id."""
+        return self._started.result()
+
+    @property
+    def returncode(self) -> int | None:
+        """Its exit status, minus the signal's number if one ended it, or None while it runs."""
+        return self._exited.result() if self._exited.done() else None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the program was started and has not ended."""
+        return self._started.done() and not self._exited.done()
+
+    def send_signal(self, number: signal.Signals) -> None:
+        """Send a signal; a program that has ended gets none."""
+        if self.is_running:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    async def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit status. Raises TimeoutError after ``timeout`` s."""
+        return await asyncio.wait_for(asyncio.wrap_future(self._exited), timeout)
+
+    async def end(self, steps: Sequence[tuple[signal.Signals, float]]) -> int:
+        """Send each signal in turn, granting its seconds, then SIGKILL; return the exit status."""
+        for number, grace in steps:
+            self.send_signal(number)
+            try:
+                return await self.wait(grace)
+            except TimeoutError:
+                continue
+        self.send_signal(signal.SIGKILL)
+        return await self.wait()
+
+    def log_tail(self) -> list[str]:
+        """Return the last lines that this start of the program wrote."""
+        with self.log.open("rb") as log:
+            size = log.seek(0, os.SEEK_END)
+            log.seek(max(self._log_start, size - LOG_TAIL_BYTES))
+            return log.read().decode("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]
+
+
+class ChildProcess(Child):
+    """A program run as a child.
+
+    ``orphan_signal`` is what the child gets when this process dies without stopping it.
+    ``lifeline`` chooses the portable tie instead of the kernel's.
     """
 
     def __init__(
@@ -41,42 +123,26 @@ class ChildProcess:
         orphan_signal: signal.Signals = signal.SIGTERM,
         lifeline: bool = not KERNEL_TIES_CHILDREN,
     ) -> None:
-        self.log = log
+        super().__init__(log)
         self._command = command
         self._environment = environment
         self._directory = directory
         self._account = account
         self._orphan_signal = orphan_signal
         self._lifeline = lifeline
-        self._log_start = 0
-        self._started: Future[subprocess.Popen[bytes]] = Future()
-        self._exited: Future[int] = Future()
-        # A future that runs cannot be cancelled, so a waiter who gives up takes it from nobody.
-        self._exited.set_running_or_notify_cancel()
 
-    def start(self) -> None:
-        """Start the program. Raises OSError when the machine cannot."""
-        self.log.parent.mkdir(parents=True, exist_ok=True)
-        self._log_start = self.log.stat().st_size if self.log.exists() else 0
-        name = f"child {Path(self._command[0]).name}"
-        threading.Thread(target=self._live, name=name, daemon=True).start()
-        self._started.result()
-
-    def _live(self) -> None:
+    def _live(self, started: Callable[[int], None]) -> int:
         reading, writing = os.pipe() if self._lifeline else (None, None)
         try:
             process = self._open(reading)
-        except OSError as error:
-            self._started.set_exception(error)
-            return
         finally:
             if reading is not None:
                 os.close(reading)
-        self._started.set_result(process)
+        started(process.pid)
         code = process.wait()
         if writing is not None:
             os.close(writing)
-        self._exited.set_result(code)
+        return code
 
     def _open(self, lifeline: int | None) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
@@ -100,45 +166,3 @@ class ChildProcess:
         if lifeline is not None:
             command += ["--lifeline", str(lifeline)]
         return [*command, "--", *self._command]
-
-    @property
-    def pid(self) -> int:
-        """The program's process id."""
-        return self._started.result().pid
-
-    @property
-    def returncode(self) -> int | None:
-        """Its exit status, minus the signal's number if one ended it, or None while it runs."""
-        return self._exited.result() if self._exited.done() else None
-
-    @property
-    def is_running(self) -> bool:
-        """Whether the program was started and has not ended."""
-        return self._started.done() and not self._exited.done()
-
-    def send_signal(self, number: signal.Signals) -> None:
-        """Send a signal; a program that has ended gets none."""
-        if self.is_running:
-            self._started.result().send_signal(number)
-
-    async def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end and return the exit status. Raises TimeoutError after ``timeout`` s."""
-        return await asyncio.wait_for(asyncio.wrap_future(self._exited), timeout)
-
-    async def end(self, steps: Sequence[tuple[signal.Signals, float]]) -> int:
-        """Send each signal in turn, granting its seconds, then SIGKILL; return the exit status."""
-        for number, grace in steps:
-            self.send_signal(number)
-            try:
-                return await self.wait(grace)
-            except TimeoutError:
-                continue
-        self.send_signal(signal.SIGKILL)
-        return await self.wait()
-
-    def log_tail(self) -> list[str]:
-        """Return the last lines that this start of the program wrote."""
-        with self.log.open("rb") as log:
-            size = log.seek(0, os.SEEK_END)
-            log.seek(max(self._log_start, size - LOG_TAIL_BYTES))
-            return log.read().decode("utf-8", "replace").splitlines()[-LOG_TAIL_LINES:]

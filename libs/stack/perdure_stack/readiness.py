@@ -7,14 +7,14 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from perdure_stack.errors import StackError
-from perdure_stack.process import ChildProcess
+from perdure_stack.process import Child
 
 PROBE_INTERVAL = 0.02  # seconds
 PROBE_TIMEOUT = 2.0  # seconds
 
 
 async def wait_until_ready(
-    owner: str, child: ChildProcess, probe: Callable[[], Awaitable[bool]], timeout: float
+    owner: str, child: Child, probe: Callable[[], Awaitable[bool]], timeout: float
 ) -> None:
     """Return once ``probe`` is true.
 
@@ -32,7 +32,7 @@ async def wait_until_ready(
         await asyncio.sleep(PROBE_INTERVAL)
 
 
-async def run_to_success(owner: str, child: ChildProcess, timeout: float) -> None:
+async def run_to_success(owner: str, child: Child, timeout: float) -> None:
     """Run a program to its end. Raises StackError if it fails or takes ``timeout`` seconds."""
     child.start()
     try:

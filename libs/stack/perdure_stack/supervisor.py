@@ -7,8 +7,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
 
-from perdure_stack.process import ChildProcess
+from perdure_stack.process import Child, ChildProcess
 from perdure_stack.readiness import answers_ok, wait_until_ready
 from perdure_stack.services import ServiceSpec
 
@@ -21,10 +22,24 @@ STEADY_AFTER = 30.0  # seconds of life after which a death counts as the first a
 _log = logging.getLogger(__name__)
 
 
+class OpenChild(Protocol):
+    """Makes a child, to be started, as ``ChildProcess`` does."""
+
+    def __call__(
+        self,
+        command: Sequence[str],
+        *,
+        log: Path,
+        environment: Mapping[str, str],
+        orphan_signal: signal.Signals,
+    ) -> Child:
+        """Return a child that runs the command."""
+
+
 @dataclass(slots=True)
 class _Service:
     spec: ServiceSpec
-    child: ChildProcess | None = None
+    child: Child | None = None
     watcher: asyncio.Task[None] | None = None
     extra_env: Mapping[str, str] = field(default_factory=dict)
     started_at: float = 0.0
@@ -36,8 +51,8 @@ class Supervisor:
 
     ``base_env`` is what every process inherits. With ``restart`` a process that dies unasked is
     started again after a growing pause; without it a death is left to be seen by ``wait_exit``.
-    ``on_start`` is called whenever a process was started. All of them are killed if this process
-    dies. Use from one event loop.
+    ``on_start`` is called whenever a process was started; ``open_child`` makes each of them. All
+    are killed if this process dies. Use from one event loop.
     """
 
     def __init__(
@@ -50,6 +65,7 @@ class Supervisor:
         ready_timeout: float = READY_TIMEOUT,
         stop_timeout: float = STOP_TIMEOUT,
         on_start: Callable[[], None] = lambda: None,
+        open_child: OpenChild = ChildProcess,
     ) -> None:
         self._services = {spec.name: _Service(spec) for spec in specs}
         self._logs = logs
@@ -58,6 +74,7 @@ class Supervisor:
         self._ready_timeout = ready_timeout
         self._stop_timeout = stop_timeout
         self._on_start = on_start
+        self._open_child = open_child
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -145,7 +162,7 @@ class Supervisor:
         await self.start(name, extra_env)
 
     def _open(self, service: _Service) -> None:
-        service.child = ChildProcess(
+        service.child = self._open_child(
             service.spec.command,
             log=self.log(service.spec.name),
             environment={**self._base_env, **service.spec.env, **service.extra_env},
@@ -157,7 +174,7 @@ class Supervisor:
         service.watcher = asyncio.create_task(self._watch(service, service.child))
         self._on_start()
 
-    async def _watch(self, service: _Service, child: ChildProcess) -> None:
+    async def _watch(self, service: _Service, child: Child) -> None:
         code = await child.wait()
         _log.warning("%s ended with status %d", service.spec.name, code)
         if not self._restart:

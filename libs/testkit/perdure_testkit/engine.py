@@ -25,7 +25,10 @@ from perdure_stack.services import (
 from perdure_stack.supervisor import Supervisor
 
 from perdure_testkit import step_handlers
+from perdure_testkit.nursery import Nursery
 from perdure_testkit.place import Place
+from perdure_testkit.servers import make_directory
+from perdure_testkit.session import session_directory
 
 CLIENT_ATTEMPTS = 30
 CLIENT_TIMEOUT = 60.0  # seconds
@@ -80,11 +83,15 @@ class Engine:
         ingest, coordinator, *ops = free_ports(2 + len(crew.names))
         self.ports = ServicePorts(ingest, coordinator, dict(zip(crew.names, ops, strict=True)))
         backends = Backends(place.database.url, place.database.url, place.redis_url)
+        base_env = _base_environment()
+        modules = [f"perdure_{service}" for service in SERVICES]
+        self._nursery = Nursery(make_directory("nursery-", session_directory()), modules, base_env)
         self.supervisor = Supervisor(
             service_specs(self.ports, backends, _environment(crew)),
             logs=place.directory / "logs",
-            base_env=_base_environment(),
+            base_env=base_env,
             restart=crew.restart,
+            open_child=self._nursery.open_child,
         )
         self.client = perdure.Client(
             self.ports.address("ingest"), timeout=CLIENT_TIMEOUT, attempts=CLIENT_ATTEMPTS
@@ -92,12 +99,14 @@ class Engine:
 
     async def __aenter__(self) -> Self:
         await self.place.execute(_FAST_LANES)
+        await self._nursery.start()
         await self.supervisor.start_all()
         return self
 
     async def __aexit__(self, *_: object) -> None:
         await self.client.close()
         await self.supervisor.stop_all()
+        await self._nursery.stop()
 
     def send_signal(self, name: str, number: signal.Signals) -> None:
         """Send a signal to a process. LookupError if it does not run."""
