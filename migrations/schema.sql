@@ -877,6 +877,7 @@ CREATE TABLE epochs (
     begun_at timestamp with time zone NOT NULL,
     system_id bigint NOT NULL,
     timeline bigint NOT NULL,
+    lossless boolean DEFAULT false NOT NULL,
     CONSTRAINT epochs_pkey PRIMARY KEY (epoch)
 );
 

@@ -53,6 +53,39 @@ async def test_what_a_try_came_to_counts_and_not_its_estimate(driver: Driver, pa
     assert await left(driver) == 10 * CENTS_10 - paid
 
 
+@pytest.mark.parametrize(
+    ("answer", "paid"),
+    [
+        (b'{"usage": 30}', 30_000),
+        (b'{"usage": 900, "n": 18446744073709551616}', 9 * CENTS_10),
+        (b'{"usage": -1}', CENTS_10),
+        (b'{"other": 1}', CENTS_10),
+        (b"[1]", CENTS_10),
+    ],
+)
+async def test_what_a_call_came_to_by_its_answer_counts_if_it_is_an_amount(
+    driver: Driver, answer: bytes, paid: int
+) -> None:
+    spent = "${double(nodes.a.output.usage) * 0.001}"
+    await driver.publish({"a": {**CALL, "spent": spent, "result": "${nodes.a.status}"}})
+    await driver.engine.put_budget(driver.org, "all", 10 * CENTS_10)
+    run = await driver.start()
+    await driver.succeed(await driver.acquire(run, "a"), answer)
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+    assert await left(driver) == 10 * CENTS_10 - paid
+
+
+async def test_a_call_that_failed_is_paid_as_estimated_whatever_its_definition_reads(
+    driver: Driver,
+) -> None:
+    retry = {"max": 0}
+    await driver.publish({"a": {**CALL, "spent": "${nodes.a.output.usage}", "retry": retry}})
+    await driver.engine.put_budget(driver.org, "all", 10 * CENTS_10)
+    run = await driver.start()
+    await driver.fail(await driver.acquire(run, "a"), effect=EffectOutcome.UNKNOWN)
+    assert await left(driver) == 9 * CENTS_10
+
+
 async def test_an_exhausted_budget_parks_the_step_and_a_raised_one_brings_it_back(
     driver: Driver,
 ) -> None:

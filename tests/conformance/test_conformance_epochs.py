@@ -29,6 +29,17 @@ async def test_p4_calls_that_no_key_protects_wait_for_an_operator(driver: Driver
     assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
 
 
+async def test_p4_no_call_waits_after_a_failover_that_the_operator_says_loses_nothing(
+    driver: Driver,
+) -> None:
+    await driver.publish(FAX)
+    run = await driver.start()
+    await driver.engine.trust_failovers()
+    await driver.engine.fail_over()
+    await driver.succeed(await driver.call(run, "a"))
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
 async def test_p4_calls_under_a_providers_key_go_on(driver: Driver) -> None:
     await driver.publish(TASK)
     run = await driver.start()

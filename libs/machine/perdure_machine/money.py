@@ -22,6 +22,12 @@ def micros(text: str) -> int:
     return int((amount * MICROS).to_integral_value(ROUND_HALF_UP))
 
 
+def amount(value: object) -> int:
+    """Read an amount of units, a JSON number or a decimal text. Raises ValueError."""
+    is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
+    return micros(str(value) if is_number else "")
+
+
 def units(amount: int) -> str:
     """Write millionths as units, with two places or as many as it needs."""
     text = f"{Decimal(amount) / MICROS:.6f}".rstrip("0")

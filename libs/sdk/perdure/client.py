@@ -232,12 +232,15 @@ class Client:
         created_from: datetime | None = None,
         created_before: datetime | None = None,
         parent_run_id: str = "",
+        paused: bool | None = None,
+        compensating: bool | None = None,
         page_size: int = 0,
     ) -> AsyncGenerator[run_pb2.Run, None]:
         """Yield runs, newest first, without payloads and steps; a filter left out matches all.
 
         A run matches `tags` if it has all of them, and `parent_run_id` if it is a child of that
-        run. `page_size` is how many one call fetches.
+        run. `compensating`: what completed in it is being taken back. `page_size` is how many one
+        call fetches.
         """
         request = run_service_pb2.ListRunsRequest(
             workflow=workflow,
@@ -246,6 +249,8 @@ class Client:
             created_from=_timestamp(created_from),
             created_before=_timestamp(created_before),
             parent_run_id=parent_run_id,
+            paused=paused,
+            compensating=compensating,
             page_size=page_size,
         )
         while True:

@@ -14,7 +14,7 @@ from pathlib import Path
 from perdure_runtime import fail_points
 from perdure_runtime.errors import PerdureError
 
-from perdure_store.epochs import EpochNow, begin_next, declare_lossless, read_epoch
+from perdure_store.epochs import EpochNow, begin_next, declare_lossless, read_epoch, trust_failovers
 from perdure_store.migrate import Status, migrate, read_status
 from perdure_store.migration_files import Migration, Phase, bundled_migrations, read_migrations
 from perdure_store.pool import Connection, open_connection
@@ -22,6 +22,10 @@ from perdure_store.schema_text import schema_text
 
 URL_VARIABLES = ("PERDURE_DATABASE_DIRECT_URL", "PERDURE_DATABASE_URL")
 APPLICATION_NAME = "perdure-migrate"
+
+
+_TRUST = {"trust": True, "distrust": False}
+"""What the commands say of failovers to come: whether they lose nothing."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -56,7 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     schema = commands.add_parser("schema", help="write the schema of a migrated database as SQL")
     schema.add_argument("--output", type=Path, help="file to write; standard output without it")
     epoch = commands.add_parser("epoch", help="say what the database may have forgotten")
-    epoch.add_argument("action", choices=("show", "raise", "lossless"))
+    epoch.add_argument("action", choices=("show", "raise", "lossless", *_TRUST))
     epoch.add_argument("--reason", default="", help="why, for the audit log")
     epoch.add_argument("--actor", default=None, help="who says so; the user by default")
     for command in (run, status, schema, epoch):
@@ -96,6 +100,10 @@ async def _change_epoch(connection: Connection, options: argparse.Namespace) -> 
             return await begin_next(connection, actor=actor, reason=options.reason)
         case "lossless":
             return await declare_lossless(connection, actor=actor, reason=options.reason)
+        case "trust" | "distrust" as said:
+            return await trust_failovers(
+                connection, lossless=_TRUST[said], actor=actor, reason=options.reason
+            )
         case _:
             return await read_epoch(connection)
 
@@ -103,6 +111,8 @@ async def _change_epoch(connection: Connection, options: argparse.Namespace) -> 
 def _print_epoch(epoch: EpochNow) -> None:
     begun = f", begun {epoch.begun_at:%Y-%m-%d %H:%M:%S} UTC" if epoch.begun_at else ""
     print(f"epoch {epoch.number}{begun}")
+    if epoch.lossless:
+        print("failovers lose nothing, the operator says; a restore needs `perdure epoch raise`")
     if epoch.is_open:
         print("calls that no key protects may begin")
     else:

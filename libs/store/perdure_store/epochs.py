@@ -26,17 +26,19 @@ class EpochNow:
     """The latest epoch and the database as it is; `begun_at` is None for the first.
 
     `is_open`: the epoch was begun on this database, or on one that lost nothing before this.
+    `lossless`: the operator has said that failovers lose nothing.
     """
 
     number: int
     begun_at: datetime | None
     is_open: bool
+    lossless: bool
 
 
 async def read_epoch(connection: Connection) -> EpochNow:
     """Return the latest epoch."""
     (row,) = await connection.fetch(sql("epochs.read"))
-    return EpochNow(row["epoch"], row["begun_at"], row["is_open"])
+    return EpochNow(row["epoch"], row["begun_at"], row["is_open"], row["lossless"])
 
 
 async def begin_next(connection: Connection, *, actor: str, reason: str) -> EpochNow:
@@ -52,6 +54,20 @@ async def declare_lossless(connection: Connection, *, actor: str, reason: str) -
     async with transaction(connection, COMMIT_EPOCH) as tx:
         number = await tx.connection.fetchval(sql("epochs.declare_lossless"))
         await _note(tx.connection, "epoch.lossless", number, actor, reason)
+    return await read_epoch(connection)
+
+
+async def trust_failovers(
+    connection: Connection, *, lossless: bool, actor: str, reason: str
+) -> EpochNow:
+    """Say whether failovers to come lose nothing; the latest epoch goes on after those that were.
+
+    A restore is no failover, and begins an epoch whatever this says.
+    """
+    action = "epoch.trust" if lossless else "epoch.distrust"
+    async with transaction(connection, COMMIT_EPOCH) as tx:
+        number = await tx.connection.fetchval(sql("epochs.trust"), lossless)
+        await _note(tx.connection, action, number, actor, reason)
     return await read_epoch(connection)
 
 

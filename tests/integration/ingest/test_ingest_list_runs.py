@@ -58,6 +58,33 @@ async def test_filters_are_all_of_them(
     assert await listed(client, **filters) == [str(by_name[name]) for name in expected]
 
 
+@pytest.mark.breaks_r10("rows are made in bulk, without a word of what the machine would write")
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        ({"paused": True}, ["held"]),
+        ({"paused": False}, ["undone", "undoing"]),
+        ({"compensating": True}, ["undoing"]),
+        ({"compensating": False}, ["undone", "held"]),
+        ({"compensating": True, "paused": True}, []),
+        ({"paused": None, "compensating": None}, ["undone", "undoing", "held"]),
+    ],
+)
+async def test_paused_and_compensating_runs_are_found_by_what_they_are(
+    client: Client, rows: Any, filters: dict[str, Any], expected: list[str]
+) -> None:
+    by_name = {
+        "held": await rows.run(status="running"),
+        "undoing": await rows.run(status="running"),
+        "undone": await rows.run(status="failed"),
+    }
+    execute = rows.connection.execute
+    await execute("UPDATE runs SET paused = true WHERE run_id = $1", by_name["held"])
+    ending = "UPDATE runs SET ending = 'failed' WHERE run_id = ANY ($1)"
+    await execute(ending, [by_name["undoing"], by_name["undone"]])
+    assert await listed(client, **filters) == [str(by_name[name]) for name in expected]
+
+
 async def test_bounds_of_creation_are_exact_and_half_open(client: Client, rows: Any) -> None:
     now = await rows.now()
     day = timedelta(days=1)
@@ -71,7 +98,14 @@ async def test_bounds_of_creation_are_exact_and_half_open(client: Client, rows: 
 
 @pytest.mark.parametrize(
     "change",
-    [{"workflow": "other"}, {"tags": {"x": "1"}}, {"created_before": True}, {"token": True}],
+    [
+        {"workflow": "other"},
+        {"tags": {"x": "1"}},
+        {"created_before": True},
+        {"paused": False},
+        {"compensating": False},
+        {"token": True},
+    ],
 )
 async def test_a_token_is_good_for_its_own_query_only(
     client: Client, rows: Any, change: dict[str, Any]

@@ -221,14 +221,16 @@ def test_later_kinds_are_refused_by_name_and_by_nothing_else(construct: str) -> 
 
 
 @pytest.mark.parametrize(
-    "construct",
+    ("kind", "reason"),
     [
-        "effect_key",
+        ("wait: 1s", "only the call of an `http` or `grpc` node is named so"),
+        ("task: {handler: h}", "only the call of an `http` or `grpc` node is named so"),
+        ("http: {url: u}", "the effect of a call that may be repeated at will is not recorded"),
     ],
 )
-def test_later_constructs_on_a_node_are_refused_by_name(construct: str) -> None:
-    found = problems(f"name: w\nnodes: {{a: {{wait: 1s, {construct}: x}}}}")
-    assert found == {f"nodes.a.{construct}": [f"not in this version yet: {construct}"]}
+def test_an_effect_that_no_key_is_made_for_has_no_name(kind: str, reason: str) -> None:
+    found = problems(f"name: w\nnodes: {{a: {{{kind}, effect_key: x}}}}")
+    assert found == {"nodes.a.effect_key": [reason]}
 
 
 @pytest.mark.parametrize(
@@ -242,6 +244,19 @@ def test_later_constructs_inside_a_kind_are_refused_by_name(
 ) -> None:
     found = problems(f"name: w\nnodes: {{a: {{{kind}}}}}")
     assert found == {f"nodes.a.{path}": [f"not in this version yet: {name}"]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reason"),
+    [
+        ("task: {handler: h}, cost: 1", "a handler tells itself what it spent"),
+        ("http: {url: u}", "nothing is set aside for the node"),
+        ("wait: 1s", "nothing is set aside for the node"),
+    ],
+)
+def test_only_a_call_with_an_estimate_tells_what_it_spent(kind: str, reason: str) -> None:
+    found = problems(f"name: w\nnodes: {{a: {{{kind}, spent: 1}}}}")
+    assert found == {"nodes.a.spent": [reason]}
 
 
 LOOKUP = "lookup: {url: l}"

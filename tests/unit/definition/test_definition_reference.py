@@ -52,6 +52,10 @@ BESIDE: dict[str, dict[str, Any]] = {
     "cancel_rest": {"join": "any"},
     "purpose": {"subject": "${input.email}"},
 }
+ON: dict[str, dict[str, Any]] = {
+    "effect_key": {"http": {"url": "u", "method": "POST"}},
+    "spent": {"http": {"url": "u", "method": "POST"}, "cost": 1},
+}
 PLACES = ("exclusive", "node", *LEAST, "case", "handler", "retry_rule")
 
 
@@ -67,10 +71,8 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in each(SCHEMA["properties"]):
         yield name, document({"wait": 1}, **{name: value})
     for name, value in each(definitions["node"]["properties"]):
-        yield (
-            f"node.{name}",
-            document({"task": {"handler": "h"}, **BESIDE.get(name, {}), name: value}),
-        )
+        work = ON.get(name, {"task": {"handler": "h"}})
+        yield f"node.{name}", document({**work, **BESIDE.get(name, {}), name: value})
     for kind in KINDS:
         for value in definitions[kind]["examples"]:
             yield kind, document({kind: value})

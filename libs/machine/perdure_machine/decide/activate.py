@@ -19,6 +19,7 @@ from perdure_machine.decide.emitting import EMITTED, emitted, post
 from perdure_machine.decide.ending import fail_run, finish_run, run_output
 from perdure_machine.decide.joining import node_scope
 from perdure_machine.decide.leasing import enqueue, hand_out
+from perdure_machine.decide.naming import effect_name, effect_prefix
 from perdure_machine.decide.scope import run_input
 from perdure_machine.decide.shaping import shaped
 from perdure_machine.decide.spending import node_cost, put_estimate
@@ -59,7 +60,7 @@ from perdure_machine.payload import object_bytes
 from perdure_machine.places import At, Place
 from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus, TimerKind
-from perdure_machine.view import NodeError, RunState, StepState
+from perdure_machine.view import NodeError, StepState
 
 SHARED_OWNER = "shared"
 """The owner of the queues of built-in executors."""
@@ -154,7 +155,7 @@ def _wait(draft: Draft, node: Node, place: Place, kind: Wait, scope: Scope) -> S
 
 
 def _emit(draft: Draft, node: Node, place: Place, kind: Emit, scope: Scope) -> StepState:
-    letter = emitted(kind, scope, f"{EMITTED}{_effect_prefix(draft.run, place, node)}")
+    letter = emitted(kind, scope, f"{EMITTED}{effect_prefix(draft.run, place, node)}")
     step = _complete(draft, node, place, shaped(draft, node, place, _NOTHING))
     post(draft, step, letter)
     return step
@@ -175,7 +176,7 @@ def dispatch(
         lane=node.lane,
         owner=owner,
         priority=max(-100, min(100, run.priority + node.priority)),
-        effect_prefix=made.effect_prefix or _effect_prefix(run, place, node),
+        effect_prefix=made.effect_prefix or effect_prefix(run, place, node, work.effect),
         input=work.input,
         traceparent=run.traceparent,
         compensates=compensates,
@@ -197,22 +198,19 @@ def dispatch(
     return step
 
 
-def _effect_prefix(run: RunState, place: Place, node: Node) -> str:
-    """Return how the keys of the step's effects begin: the same in every try of a whole (R8)."""
-    return "/".join(filter(None, (str(run.run_id), place.scope, node.id)))
-
-
 @dataclass(frozen=True, slots=True)
 class Work:
     """What a step is to do, JSON, whom that is about, and the connection that it needs.
 
-    `cost` is what a try of it may cost, in millionths.
+    `cost` is what a try of it may cost, in millionths; `effect` the name that an expression gives
+    its effect.
     """
 
     input: bytes
     subject: str | None = None
     connection: str | None = None
     cost: int | None = None
+    effect: str | None = None
 
 
 def work_of(draft: Draft, node: Node, scope: Scope) -> Work:
@@ -220,7 +218,11 @@ def work_of(draft: Draft, node: Node, scope: Scope) -> Work:
     assert isinstance(node.kind, Task | Http | Grpc)
     payload = _work_input(draft, node.kind, scope)
     return Work(
-        payload, node_subject(node, scope), chosen_connection(node, scope), node_cost(node, scope)
+        payload,
+        node_subject(node, scope),
+        chosen_connection(node, scope),
+        node_cost(node, scope),
+        effect_name(node.effect_key, scope),
     )
 
 
@@ -264,7 +266,7 @@ def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
 def expressions_of(node: Node) -> list[Expression | Template | None]:
     """Return the expressions that are evaluated when the node begins."""
     connection = node.connection if isinstance(node.connection, Template) else None
-    about = (node.subject, connection, node.cost)
+    about = (node.subject, connection, node.cost, node.effect_key)
     return [node.when, node.deadline, *about, *_of_kind(node.kind)]
 
 

@@ -15,6 +15,7 @@ from perdure_runtime.errors import InvalidArgument
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.joining import turn_of
 from perdure_machine.decide.joins import Arrival, Turn, arrival
+from perdure_machine.decide.naming import unnamed
 from perdure_machine.definition.compare import becomes, same_inside
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import BLOCKS, Definition, Node
@@ -84,7 +85,7 @@ def of_steps(versions: Versions, view: View) -> Iterator[Refusal]:
                 f"another step of the run has the id `{versions.node_of(step)}`",
             )
     begun = {versions.node_of(step) for step in steps if step.effect_prefix or not step.undecided}
-    keys = {step.effect_prefix: step for step in steps if step.effect_prefix is not None}
+    keys = {unnamed(step.effect_prefix): step for step in steps if step.effect_prefix is not None}
     for node in versions.new.top.nodes:
         other = keys.get(f"{view.run.run_id}/{node}")
         if node not in begun and other is not None:

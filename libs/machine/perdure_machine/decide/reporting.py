@@ -11,7 +11,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.failing import fail_try
 from perdure_machine.decide.leasing import repeated_grant, take_back
 from perdure_machine.decide.settling import settle_by_report
-from perdure_machine.decide.shaping import shaped
+from perdure_machine.decide.shaping import shaped, told_cost
 from perdure_machine.events import Failed, Report, Succeeded
 from perdure_machine.expressions import ExpressionFailed
 from perdure_machine.node_error import ErrorClass, expression_error
@@ -55,6 +55,7 @@ def _apply(draft: Draft, step: StepState, event: Report) -> Reply:
 def _succeed(draft: Draft, step: StepState, output: bytes, event: Report) -> Reply:
     try:
         check_payload(output, "output", len(output), MAX_OUTPUT_DEPTH)
+        draft.paid = draft.paid if event.cost is not None else told_cost(draft, step, output)
         output = shaped(draft, draft.node(step), step.place, output)
     except InvalidArgument as refusal:
         error = NodeError(ErrorClass.PERMANENT, "OUTPUT_INVALID", refusal.message)

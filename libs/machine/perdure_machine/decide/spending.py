@@ -15,7 +15,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.ending import fail_run
 from perdure_machine.definition.model import Node
 from perdure_machine.expressions import ExpressionCode, ExpressionFailed, Scope, render
-from perdure_machine.money import micros, units
+from perdure_machine.money import amount, units
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
 from perdure_machine.transitions import Move, moved
@@ -33,9 +33,8 @@ def node_cost(node: Node, scope: Scope) -> int | None:
     if node.cost is None:
         return None
     value = json.loads(render(node.cost, scope))
-    is_number = isinstance(value, int | float | str) and not isinstance(value, bool)
     try:
-        return micros(str(value) if is_number else "")
+        return amount(value)
     except ValueError as problem:
         raise ExpressionFailed(ExpressionCode.TYPE, str(problem), node.cost.source) from None
 
@@ -75,12 +74,12 @@ def _budgets(draft: Draft) -> tuple[BudgetState, ...]:
 
 def _charge(draft: Draft, step: StepState, cost: CostState, spending: Spending) -> None:
     budgets = _budgets(draft)
-    amount = cost.estimate
-    draft.costs[step.step] = replace(cost, reserved=amount)
-    draft.spending = replace(spending, reserved=spending.reserved + amount)
-    draft.budgets = tuple(replace(one, left=one.left - amount) for one in budgets)
+    aside = cost.estimate
+    draft.costs[step.step] = replace(cost, reserved=aside)
+    draft.spending = replace(spending, reserved=spending.reserved + aside)
+    draft.budgets = tuple(replace(one, left=one.left - aside) for one in budgets)
     names = tuple(one.name for one in budgets)
-    draft.actions.append(Charge(step.step, step.fence + 1, amount, names))
+    draft.actions.append(Charge(step.step, step.fence + 1, aside, names))
 
 
 def _park(draft: Draft, step: StepState, budget: BudgetState) -> None:

@@ -100,7 +100,8 @@ def _reached(draft: Draft, candidates: Iterable[At]) -> Iterator[At]:
 def _reads(draft: Draft, at: At) -> frozenset[Read]:
     """Return all that may be read if the node begins and ends at once."""
     node = draft.definition.nodes[at.node]
-    expressions = [node.join.quorum, node.result, *expressions_of(node), *handler_expressions(node)]
+    at_end = (node.result, node.spent, *handler_expressions(node))
+    expressions = [node.join.quorum, *expressions_of(node), *at_end]
     if isinstance(node.kind, Finish):
         expressions.append(draft.definition.top.result)
     return frozenset().union(*(one.reads for one in expressions if one is not None))

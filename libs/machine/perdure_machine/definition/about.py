@@ -22,6 +22,17 @@ def check_about(at: NodeCompiler, kind: str, node: Mapping[str, Json]) -> None:
             at.problems.add((*at.path, member), reason, f"write it on one of {', '.join(WORK)}")
 
 
+def check_spent(at: NodeCompiler, node: Mapping[str, Json]) -> None:
+    """Note what tells the cost of a try for which nothing is set aside, or that tells it itself."""
+    if "spent" not in node:
+        return
+    path = (*at.path, "spent")
+    if "task" in node:
+        at.problems.add(path, "a handler tells itself what it spent", "remove it")
+    elif "cost" not in node:
+        at.problems.add(path, "nothing is set aside for the node", "add `cost`, an estimate")
+
+
 def check_amount(value: Json, path: Path, problems: Problems) -> int | None:
     """Read an amount of money that stands at `path`, in millionths."""
     if isinstance(value, bool) or not isinstance(value, int | float | str):

@@ -75,6 +75,8 @@ def build_graph(
             subject=draft.subject,
             purpose=draft.purpose,
             cost=draft.cost,
+            effect_key=draft.effect_key,
+            spent=draft.spent,
         )
     for id_, draft in graph.undos.items():
         nodes[undo_of(id_)] = node_in_no_graph(undo_of(id_), graph.source.container, draft)
@@ -121,6 +123,8 @@ def node_in_no_graph(id_: str, container: str, draft: Draft) -> Node:
         purpose=draft.purpose,
         connection=draft.connection,
         cost=draft.cost,
+        effect_key=draft.effect_key,
+        spent=draft.spent,
     )
 
 

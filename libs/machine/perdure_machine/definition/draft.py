@@ -8,9 +8,9 @@ from copy import copy
 from dataclasses import dataclass
 
 from perdure_machine.definition import blocks, children, flow, signalling
-from perdure_machine.definition.about import check_about
+from perdure_machine.definition.about import check_about, check_spent
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
-from perdure_machine.definition.effects import REPEATABLE_METHODS, effect
+from perdure_machine.definition.effects import REPEATABLE_METHODS, effect, effect_key
 from perdure_machine.definition.later import is_later_kind
 from perdure_machine.definition.model import (
     CONNECTION_NAME,
@@ -48,7 +48,7 @@ KINDS = (
     "run",
     "cancel_run",
 )
-_READ_LATER = ("result", "on_failure")
+_READ_LATER = ("result", "spent", "on_failure")
 _WHOLES = (*blocks.KINDS, "run")
 _TRIED_AGAIN = ("task", "http", "grpc", *_WHOLES)
 _ONLY_ON_LANES = ("retry", "timeout", "lane", "priority", "connection")
@@ -89,6 +89,8 @@ class Draft:
     subject: Template | None
     purpose: str
     cost: Template | None
+    effect_key: Template | None
+    spent: Template | None
 
     def part(self, path: Path) -> str:
         """Return the member of the node that something at `path` stands in."""
@@ -137,6 +139,7 @@ class Drafter(NodeCompiler):
         kind = self._kind(kinds[0], node[kinds[0]], inside)
         signalling.check_deadline(self, kind, node)
         check_about(self, kinds[0], node)
+        check_spent(self, node)
         graph_output = None
         if kinds[0] in blocks.KINDS:
             graph_output = blocks.graph_output(inside, kinds[0], mapping(node[kinds[0]]))
@@ -162,6 +165,8 @@ class Drafter(NodeCompiler):
             subject=self.optional(node, "subject"),
             purpose=str(node.get("purpose", "")),
             cost=self.optional(node, "cost"),
+            effect_key=effect_key(self, kind, node),
+            spent=self.optional(node, "spent"),
         )
 
     def undo(self, node: Mapping[str, Json]) -> Draft | None:

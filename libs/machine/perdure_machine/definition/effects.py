@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from perdure_machine.definition.compiling import NodeCompiler, mapping
-from perdure_machine.definition.outside import EffectKind, Lookup
+from perdure_machine.definition.model import Kind
+from perdure_machine.definition.outside import CALLS, EffectKind, Lookup
+from perdure_machine.expressions import Template
 from perdure_machine.expressions.values import Json
 
 DECLARED = tuple(EffectKind)
@@ -32,6 +35,20 @@ def effect(compiler: NodeCompiler, kind: str, effect: Json, method: str = "") ->
     _check(compiler, kind, declared, lookup)
     keep = compiler.seconds(members, kind, "effect", "keep") if members else None
     return Declared(declared, keep, lookup)
+
+
+def effect_key(compiler: NodeCompiler, kind: Kind, node: Mapping[str, Json]) -> Template | None:
+    """Compile what names the effect of a node's call in its key, None where nothing does."""
+    if "effect_key" not in node:
+        return None
+    path = (*compiler.path, "effect_key")
+    if not isinstance(kind, CALLS):
+        reason = "only the call of an `http` or `grpc` node is named so"
+        compiler.problems.add(path, reason, "a handler names its effects itself")
+    elif kind.effect is EffectKind.REPEATABLE:
+        reason = "the effect of a call that may be repeated at will is not recorded"
+        compiler.problems.add(path, reason, "remove it, or write `effect`")
+    return compiler.optional(node, "effect_key")
 
 
 def _lookup(compiler: NodeCompiler, kind: str, given: Json) -> Lookup:

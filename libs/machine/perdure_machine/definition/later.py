@@ -14,9 +14,7 @@ KINDS = frozenset(
         "approval",
     }
 )
-NODE = KINDS | {
-    "effect_key",
-}
+NODE = KINDS
 WAIT = frozenset({"until", "calendar", "zone"})
 BLOCKS = ("for_each", "repeat", "group")
 

@@ -339,7 +339,8 @@ class Node:
     `survivors`: some node that descends from it may run after it failed. `undo` is the node of its
     compensation, which is in no graph; it runs for a completed step, or where `undo_attempted` for
     any that was begun. `subject` gives whom the node's work is about, `purpose` what it is for,
-    `cost` what a try of it is estimated to cost.
+    `cost` what a try of it is estimated to cost, `spent` what one that ended well came to by its
+    answer, `effect_key` the name of its effect in its key.
     """
 
     id: str
@@ -366,6 +367,8 @@ class Node:
     subject: Template | None = None
     purpose: str = ""
     cost: Template | None = None
+    effect_key: Template | None = None
+    spent: Template | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,9 @@ from typing import ClassVar, TypeAlias
 
 from perdure_machine.expressions import Expression, Template
 
+MAX_EFFECT_NAME = 200
+"""Characters of the name of an effect, the last part of its key."""
+
 
 class EffectKind(StrEnum):
     """How an outside call may be repeated (design section 8)."""

@@ -58,8 +58,8 @@ class Prefetches:
             outputs |= self._firsts(id_, own)
             reads |= own
         if ended is not None:
-            result = self._drafts[ended].result
-            own = set(result.reads) if result else set()
+            draft = self._drafts[ended]
+            own = {read for one in (draft.result, draft.spent) if one for read in one.reads}
             steps.add(ended)
             outputs |= self._firsts(ended, own)
             reads |= own

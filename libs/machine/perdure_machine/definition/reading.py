@@ -88,7 +88,7 @@ class Reading:
         for id_, draft in drafts.items():
             ancestors = reachable([id_], needs)
             for path, read in draft.reads:
-                own = {id_} if draft.part(path) == "result" else set[str]()
+                own = {id_} if draft.part(path) in ("result", "spent") else set[str]()
                 self._check(path, read, around | ancestors | own, needs, id_)
                 allowed = source.roots | _own_roots(path, draft)
                 check_roots([(path, read)], allowed, self._problems)

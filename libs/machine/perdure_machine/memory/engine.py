@@ -298,7 +298,7 @@ class MemoryEngine(Reads):
 
     def fail_over(self) -> None:
         """Go on as a database that may have forgotten the latest of what was written."""
-        self._epochs.is_open = False
+        self._epochs.fail_over()
 
     def raise_epoch(self) -> None:
         """Let calls begin again: those of unfinished runs may have been made before."""
@@ -307,6 +307,10 @@ class MemoryEngine(Reads):
     def declare_lossless(self) -> None:
         """Let calls begin again: nothing was forgotten."""
         self._epochs.is_open = True
+
+    def trust_failovers(self) -> None:
+        """Let calls begin after every failover to come: none forgets anything."""
+        self._epochs.is_open = self._epochs.lossless = True
 
     def renew(self, org: str, run_id: UUID, step: int, fence: int, lease_id: UUID) -> float | None:
         """Extend a lease to its lane's length, never past its try's timeout.

@@ -155,6 +155,10 @@ def _payloads(scope: run_pb2.Scope) -> tuple[bytes, bytes]:
 @click.option("--created-from", type=Instant(), help="Only runs made at this instant or later.")
 @click.option("--created-before", type=Instant(), help="Only runs made before this instant.")
 @click.option("--parent", default="", help="Only children of this run.")
+@click.option("--paused/--not-paused", default=None, help="Only runs that somebody paused.")
+@click.option(
+    "--compensating/--not-compensating", default=None, help="Only runs that are being taken back."
+)
 @click.option("--limit", type=click.IntRange(min=1), default=DEFAULT_LISTED, show_default=True)
 @json_option
 @calls_api
@@ -166,6 +170,8 @@ async def list_(
     created_from: datetime | None,
     created_before: datetime | None,
     parent: str,
+    paused: bool | None,
+    compensating: bool | None,
     limit: int,
     as_json: bool,
 ) -> None:
@@ -177,6 +183,8 @@ async def list_(
         created_from=created_from,
         created_before=created_before,
         parent_run_id=parent,
+        paused=paused,
+        compensating=compensating,
         page_size=limit,
     )
     found = await _first(runs, limit)

@@ -87,7 +87,8 @@ class Kind(Part):
     """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first.
 
     `compensate` takes back what the node did; of a `Finish` it is whether what completed is.
-    `subject` is whom the work is about, `purpose` what it is for, `cost` what a try may cost.
+    `subject` is whom the work is about, `purpose` what it is for, `cost` what a try may cost, `spent`
+    what one came to by its answer, `effect_key` what a call's effect is called in its key.
     """
 
     NAME: ClassVar[str]
@@ -111,6 +112,8 @@ class Kind(Part):
     subject: str | int | Expr | Unset = UNSET
     purpose: str | Unset = UNSET
     cost: float | str | Expr | Unset = UNSET
+    spent: float | str | Expr | Unset = UNSET
+    effect_key: str | int | Expr | Unset = UNSET
 
     def written(self) -> Json:
         """Return the node as the document has it."""

@@ -18,9 +18,10 @@ SELECT e.run_id, e.key, e.step, e.kind, e.status, e.fence, e.calls, e.token, e.d
 
 -- name: load_epoch
 -- Tells of runs whether the database is that of the latest epoch, and whether this was begun while they went on.
-SELECT r.run_id, e.epoch, e.system_id = s.system_identifier AND e.timeline = database_timeline() AS is_open,
+SELECT r.run_id, e.epoch, e.system_id = s.system_identifier
+       AND (e.timeline = database_timeline() OR (e.lossless AND e.timeline < database_timeline())) AS is_open,
        r.created_at <= e.begun_at AS goes_back
-  FROM (SELECT epoch, begun_at, system_id, timeline FROM epochs ORDER BY epoch DESC LIMIT 1) AS e
+  FROM (SELECT epoch, begun_at, system_id, timeline, lossless FROM epochs ORDER BY epoch DESC LIMIT 1) AS e
  CROSS JOIN pg_control_system() AS s
   JOIN runs AS r ON r.run_id = ANY ($1::uuid[])
 

@@ -118,6 +118,8 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
    AND ($7::timestamptz IS NULL OR r.created_at >= $7)
    AND ($8::timestamptz IS NULL OR r.created_at < $8)
    AND ($12::uuid IS NULL OR (r.parent_run = $12 AND r.run_id >= $13))
+   AND ($14::boolean IS NULL OR r.paused = $14)
+   AND ($15::boolean IS NULL OR (r.status = 'running' AND r.ending IS NOT NULL) = $15)
    AND (cardinality($9::text[]) = 0 OR r.run_id IN (
            SELECT g.run_id FROM run_tags AS g WHERE g.org = $1 AND g.key = ($9)[1] AND g.value = ($10::text[])[1]
        ))

@@ -51,6 +51,8 @@ class RunFilter:
     created_from: datetime | None = None
     created_before: datetime | None = None
     parent: UUID | None = None
+    paused: bool | None = None
+    compensating: bool | None = None
 
 
 async def read_run(
@@ -121,6 +123,8 @@ async def list_runs(
         limit,
         wanted.parent,
         _earliest_child(wanted.parent) if wanted.parent else None,
+        wanted.paused,
+        wanted.compensating,
     )
     return [RunRow(**record) for record in found]
 

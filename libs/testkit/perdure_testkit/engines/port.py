@@ -237,6 +237,9 @@ class Engine(Protocol):
     async def declare_lossless(self) -> None:
         """Go on with the epoch on this database."""
 
+    async def trust_failovers(self) -> None:
+        """Go on with the epoch on this database, and on every one that it fails over to."""
+
     async def children(self, run_id: UUID) -> Sequence[ChildState]:
         """Return a run's children, by step."""
 

@@ -56,6 +56,7 @@ from perdure_store.apply.starter import Starter, StartOutcome, StartRequest
 from perdure_store.apply.write import GuardFailed
 from perdure_store.catalogue import publish_workflow
 from perdure_store.dead_letters import DeadLetterFilter, list_dead_letters, replay_later
+from perdure_store.epochs import trust_failovers
 from perdure_store.leases import HeldLease, Renewal, renew_leases
 from perdure_store.signals import KeyedSignal, drop_signals, keep_signals, undelivered
 from perdure_store.suppressions import Suppression, add_suppression, remove_suppression
@@ -146,7 +147,7 @@ class PostgresPort(ConnectionsPort):
         for table in OF_RUNS:
             await self.admin.execute(f"DELETE FROM {table}")
         await self.admin.execute("DELETE FROM epochs WHERE epoch > 0")
-        await self.declare_lossless()
+        await trust_failovers(self.admin, lossless=False, actor="ann", reason="")
         self.committed.clear()
 
     async def publish(self, org: str, document: bytes) -> int:
@@ -402,7 +403,7 @@ class PostgresPort(ConnectionsPort):
 
     async def fail_over(self) -> None:
         """Go on as a database that may have forgotten the latest of what was written."""
-        await self.admin.execute("UPDATE epochs SET timeline = timeline + 1")
+        await self.admin.execute("UPDATE epochs SET timeline = timeline - 1")
 
     async def raise_epoch(self) -> None:
         """Begin the next epoch on this database."""
@@ -411,6 +412,10 @@ class PostgresPort(ConnectionsPort):
     async def declare_lossless(self) -> None:
         """Go on with the epoch on this database."""
         await self.admin.execute("UPDATE epochs SET timeline = database_timeline()")
+
+    async def trust_failovers(self) -> None:
+        """Go on with the epoch on this database, and on every one that it fails over to."""
+        await trust_failovers(self.admin, lossless=True, actor="ann", reason="")
 
     async def children(self, run_id: UUID) -> Sequence[ChildState]:
         """Return a run's children, by step."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from perdure_contracts.internal.v1 import effects_pb2 as pb
-from perdure_machine.definition.outside import EffectKind
+from perdure_machine.definition.outside import MAX_EFFECT_NAME, EffectKind
 from perdure_machine.events import BeginEffect
 from perdure_machine.replies import (
     EffectBegun,
@@ -28,9 +28,6 @@ from perdure_runtime.errors import (
 from perdure_coordinator.answers import in_time
 from perdure_coordinator.committers import Committers, Submission
 from perdure_coordinator.messages import error_message, parse_uuid
-
-MAX_NAME = 200
-"""Characters of an effect's name."""
 
 MAX_DIGEST = 64
 """Bytes of a request's digest."""
@@ -65,8 +62,9 @@ def _wish(item: pb.BeginEffectItem) -> Submission:
 
 
 def _check(item: pb.BeginEffectItem) -> None:
-    if not 1 <= len(item.name) <= MAX_NAME or "/" in item.name or "\0" in item.name:
-        raise _invalid("items.name", f"must have 1 to {MAX_NAME} characters, without / and NUL")
+    if not 1 <= len(item.name) <= MAX_EFFECT_NAME or "/" in item.name or "\0" in item.name:
+        problem = f"must have 1 to {MAX_EFFECT_NAME} characters, without / and NUL"
+        raise _invalid("items.name", problem)
     if item.call_ms <= 0:
         raise _invalid("items.call_ms", "must be positive")
     if len(item.request_digest) > MAX_DIGEST:

@@ -53,7 +53,16 @@ def check(request: ListRunsRequest) -> tuple[RunFilter, int]:
     )
     size = fields.page_size("page_size", request.page_size, default=limits.DEFAULT_PAGE)
     fields.refuse()
-    wanted = RunFilter(workflow or None, status, tags, created_from, created_before, parent)
+    wanted = RunFilter(
+        workflow or None,
+        status,
+        tags,
+        created_from,
+        created_before,
+        parent,
+        request.paused if request.HasField("paused") else None,
+        request.compensating if request.HasField("compensating") else None,
+    )
     return wanted, size
 
 
@@ -76,4 +85,6 @@ def _query(caller: Caller, wanted: RunFilter) -> Query:
         wanted.created_from,
         wanted.created_before,
         str(wanted.parent or ""),
+        wanted.paused,
+        wanted.compensating,
     )
