@@ -87,8 +87,8 @@ class Kind(Part):
     """A node without its name; the subclasses are the kinds. `needs` are the nodes to end first.
 
     `compensate` takes back what the node did; of a `Finish` it is whether what completed is.
-    `subject` is whom the work is about, `purpose` what it is for, `cost` what a try may cost, `spent`
-    what one came to by its answer, `effect_key` what a call's effect is called in its key.
+    `subject` is whom the work is about, `purpose` what it is for, `cost` what a try may cost,
+    `spent` what one came to by its answer, `effect_key` what a call's effect is called in its key.
     """
 
     NAME: ClassVar[str]
