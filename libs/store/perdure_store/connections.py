@@ -1,12 +1,13 @@
 """Connections: made, repaired and removed by operators, judged by what tries tell of them.
 
-Nobody who changes one holds a run; credentials come and go sealed.
+Nobody who changes one holds a run; credentials come and go sealed. What a person changes is told in
+the audit log, in the same transaction.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -16,6 +17,7 @@ from perdure_machine.node_error import ErrorClass
 from perdure_runtime import fail_points
 from perdure_runtime.errors import NotFound, Reason
 
+from perdure_store.audit import audit
 from perdure_store.causes import raise_cause
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -117,7 +119,9 @@ class SealedConnection:
     sealed: Sealed | None
 
 
-async def put_connection(connection: Connection, org: str, settings: Settings) -> bool:
+async def put_connection(
+    connection: Connection, org: str, settings: Settings, *, actor: str
+) -> bool:
     """Make a connection or give it other settings; return whether it is new.
 
     A new one, and one with new credentials, brings back what was parked on it. What is missing of
@@ -136,18 +140,22 @@ async def put_connection(connection: Connection, org: str, settings: Settings) -
             one.sealed is not None, one.slots, one.rate, one.burst, one.max_failures,
             int(one.open_for * 1000), one.probe_path, generation,
         )  # fmt: skip
-        if one.sealed is not None:
-            secret = one.sealed.key_id, one.sealed.text
-            await connection.execute(sql("connections.put_secret"), org, one.name, *secret)
-        if one.slots is not None:
-            await connection.execute(sql("connections.make_slots"), org, one.name, one.slots)
+        await _put_what_hangs_on_it(connection, org, one)
         if repairs:
             await connection.execute(sql("connections.repair"), org, one.name, generation)
         await connection.execute(sql("capacity.unblock"))
+        after = await connection.fetchrow(sql("connections.lock_one"), org, one.name)
+        assert after is not None
+        details = {
+            "before": _told(known) if known is not None else None,
+            "after": _told(after),
+            "new_credentials": one.sealed is not None,
+        }
+        await _audit(connection, org, one.name, actor, "put", details)
     return known is None
 
 
-async def repair_connection(connection: Connection, org: str, name: str) -> None:
+async def repair_connection(connection: Connection, org: str, name: str, *, actor: str) -> None:
     """Let steps use a connection again, and bring back those parked on it. Raises `NotFound`."""
     async with transaction(connection, COMMIT_CONNECTIONS):
         if await connection.fetchrow(sql("connections.lock_one"), org, name) is None:
@@ -155,16 +163,17 @@ async def repair_connection(connection: Connection, org: str, name: str) -> None
         generation = await raise_cause(connection, org, cause_of(name))
         await connection.execute(sql("connections.repair"), org, name, generation)
         await connection.execute(sql("capacity.unblock"))
+        await _audit(connection, org, name, actor, "repair", {"generation": generation})
 
 
-async def disable_connection(connection: Connection, org: str, name: str) -> None:
+async def disable_connection(connection: Connection, org: str, name: str, *, actor: str) -> None:
     """Let no step use a connection until it is repaired. Raises `NotFound`."""
-    await _change(connection, "connections.disable", org, name)
+    await _change(connection, org, name, actor, "disable")
 
 
-async def delete_connection(connection: Connection, org: str, name: str) -> None:
+async def delete_connection(connection: Connection, org: str, name: str, *, actor: str) -> None:
     """Remove a connection; steps that need it are parked until there is one. Raises `NotFound`."""
-    await _change(connection, "connections.delete", org, name)
+    await _change(connection, org, name, actor, "delete")
 
 
 async def tell(connection: Connection, tries: Sequence[tuple[str, Tried]]) -> None:
@@ -262,11 +271,40 @@ class _Told:
         return self._went_well, self._failed, self._retry_after, self._refused, leases
 
 
-async def _change(connection: Connection, query: str, org: str, name: str) -> None:
+async def _change(connection: Connection, org: str, name: str, actor: str, command: str) -> None:
     async with transaction(connection, COMMIT_CONNECTIONS):
-        if await connection.fetchrow(sql(query), org, name) is None:
+        known = await connection.fetchrow(sql("connections.lock_one"), org, name)
+        if known is None:
             raise no_connection(name)
+        await connection.execute(sql(f"connections.{command}"), org, name)
         await connection.execute(sql("capacity.unblock"))
+        await _audit(connection, org, name, actor, command, {"before": _told(known)})
+
+
+async def _put_what_hangs_on_it(connection: Connection, org: str, one: Settings) -> None:
+    """Replace the credentials that were given, and make the places that are missing."""
+    if one.sealed is not None:
+        secret = one.sealed.key_id, one.sealed.text
+        await connection.execute(sql("connections.put_secret"), org, one.name, *secret)
+    if one.slots is not None:
+        await connection.execute(sql("connections.make_slots"), org, one.name, one.slots)
+
+
+async def _audit(
+    connection: Connection,
+    org: str,
+    name: str,
+    actor: str,
+    command: str,
+    details: Mapping[str, object],
+) -> None:
+    action = f"connection.{command}"
+    await audit(connection, org=org, actor=actor, action=action, target=name, details=details)
+
+
+def _told(row: asyncpg.Record) -> dict[str, object]:
+    """Return a connection as the audit log tells it; its credentials are in another table."""
+    return dict(row)
 
 
 def _sealed(row: asyncpg.Record) -> SealedConnection:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 from collections.abc import Awaitable, Callable
 from typing import Any
 from uuid import UUID
@@ -13,6 +14,7 @@ import pytest
 from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_contracts.internal.v1.dispatch_pb2 import StepFailure, StepGrant
+from perdure_store.audit import read_audit
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
 from perdure_testkit.waiting import eventually
@@ -182,3 +184,53 @@ async def test_a_command_about_no_connection_is_refused(caller: Calls) -> None:
     with pytest.raises(grpc.aio.AioRpcError) as caught:
         await caller.control.CommandConnection(request)
     assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+
+
+async def told(rows: asyncpg.Connection, org: str) -> list[tuple[str, str, str, dict[str, Any]]]:
+    """Return what the audit log tells of the org, oldest first."""
+    lines = await read_audit(rows, org, limit=100)
+    return [(one.actor, one.action, one.target, json.loads(one.details)) for one in lines[::-1]]
+
+
+async def test_every_change_of_a_connection_is_audited_and_no_line_holds_a_secret(
+    caller: Calls, rows: asyncpg.Connection
+) -> None:
+    await put(caller, actor="ada")
+    await put(caller, credentials={}, slots=3, actor="bob")
+    await put(caller, credentials={"token": "secret-2"}, slots=3, actor="bob")
+    for command, actor in (
+        (control.CONNECTION_COMMAND_DISABLE, "cy"),
+        (control.CONNECTION_COMMAND_REPAIR, "dee"),
+        (control.CONNECTION_COMMAND_DELETE, "eve"),
+    ):
+        await caller.control.CommandConnection(
+            control.CommandConnectionRequest(
+                org=caller.org, name="crm", command=command, actor=actor
+            )
+        )
+    lines = await told(rows, caller.org)
+    assert [line[:3] for line in lines] == [
+        ("ada", "connection.put", "crm"),
+        ("bob", "connection.put", "crm"),
+        ("bob", "connection.put", "crm"),
+        ("cy", "connection.disable", "crm"),
+        ("dee", "connection.repair", "crm"),
+        ("eve", "connection.delete", "crm"),
+    ]
+    made, limited, reconnected, _, repaired, _ = [line[3] for line in lines]
+    assert (made["before"], made["after"]["scheme"]) == (None, "bearer")
+    assert (limited["before"]["slots"], limited["after"]["slots"]) == (None, 3)
+    assert (limited["new_credentials"], reconnected["new_credentials"]) == (False, True)
+    assert repaired["generation"] == 3
+    assert "secret" not in json.dumps(lines)
+
+
+async def test_a_change_that_is_refused_is_not_audited(
+    caller: Calls, rows: asyncpg.Connection
+) -> None:
+    request = control.CommandConnectionRequest(
+        org=caller.org, name="none", command=control.CONNECTION_COMMAND_DELETE, actor="ada"
+    )
+    with pytest.raises(grpc.aio.AioRpcError):
+        await caller.control.CommandConnection(request)
+    assert await told(rows, caller.org) == []

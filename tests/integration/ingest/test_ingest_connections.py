@@ -21,8 +21,8 @@ async def stored(database: Database) -> None:
     connection = await database.connect("coordinator")
     for name in ("b", "a", "c"):
         settings = Settings(name, scheme="bearer", sealed=Sealed("k1", b"sealed-bytes"), slots=2)
-        await put_connection(connection, "default", settings)
-    await put_connection(connection, "rival", Settings("theirs"))
+        await put_connection(connection, "default", settings, actor="ada")
+    await put_connection(connection, "rival", Settings("theirs"), actor="ada")
 
 
 async def test_connections_are_shown_without_anything_secret(client: Client, stored: None) -> None:
@@ -47,7 +47,7 @@ async def test_a_connection_is_probed_by_a_run_of_the_orgs(
 ) -> None:
     connection = await database.connect("coordinator")
     settings = Settings("crm", base_url="https://crm.example/v1/", probe_path="/health")
-    await put_connection(connection, "default", settings)
+    await put_connection(connection, "default", settings, actor="ada")
     assert await client.connections.probe("crm")
     published, item = coordinator.items
     given = json.loads(item.input)

@@ -69,7 +69,7 @@ async def test_protocol_p8_a_repair_that_comes_after_parking_finds_the_step(
     with arm(EVENTS, "before", pause := Pause()):
         report = asyncio.create_task(apply(port, parking, (run, refused)))
         await pause.reached.wait()
-        repair = asyncio.create_task(connections.repair_connection(repairing, ORG, "crm"))
+        repair = asyncio.create_task(connections.repair_connection(repairing, ORG, "crm", actor="ada"))
         await wait_until_blocked(parking)
         pause.release.set()
         await report
@@ -90,7 +90,7 @@ async def test_protocol_p8_parking_that_comes_after_a_repair_finds_it(
     parking, repairing = [await database.connect("coordinator") for _ in range(2)]
     refused = failure(one, ErrorClass.AUTHORISATION, generation=1)
     with arm(CONNECTIONS, "before", pause := Pause()):
-        repair = asyncio.create_task(connections.repair_connection(repairing, ORG, "crm"))
+        repair = asyncio.create_task(connections.repair_connection(repairing, ORG, "crm", actor="ada"))
         await pause.reached.wait()
         report = asyncio.create_task(apply(port, parking, (run, refused)))
         await wait_until_blocked(repairing)

@@ -2,7 +2,8 @@
 
 -- name: lock_one
 -- Locks a connection that is about to be changed.
-SELECT generation, disabled, scheme FROM connections WHERE org = $1 AND name = $2 FOR UPDATE
+SELECT generation, disabled, base_url, scheme, has_credentials, slots, rate, burst, max_failures, open_ms, probe_path
+  FROM connections WHERE org = $1 AND name = $2 FOR UPDATE
 
 -- name: put
 -- Makes a connection, or gives one other settings; without new credentials it keeps those that it has.
@@ -36,11 +37,11 @@ UPDATE connections
 
 -- name: disable
 -- Lets no step use a connection.
-UPDATE connections SET disabled = true, changed_at = clock_timestamp() WHERE org = $1 AND name = $2 RETURNING name
+UPDATE connections SET disabled = true, changed_at = clock_timestamp() WHERE org = $1 AND name = $2
 
 -- name: delete
 -- Removes a connection with its places.
-DELETE FROM connections WHERE org = $1 AND name = $2 RETURNING name
+DELETE FROM connections WHERE org = $1 AND name = $2
 
 -- name: tell
 -- Counts how tries went. Only the one that probed a breaker closes it; failures in a row open it, longer each time.

@@ -8,6 +8,8 @@ from perdure_store import causes, connections
 
 from perdure_testkit.engines.port import Bears
 
+ACTOR = "tester"
+
 
 class ConnectionsPort:
     """What operators, the coordinator and the sweeper do to connections."""
@@ -20,15 +22,15 @@ class ConnectionsPort:
             name, slots=bears.slots, rate=bears.rate, burst=bears.burst,
             max_failures=bears.failures, open_for=bears.open_for,
         )  # fmt: skip
-        await connections.put_connection(self.coordinator, org, settings)
+        await connections.put_connection(self.coordinator, org, settings, actor=ACTOR)
 
     async def repair_connection(self, org: str, name: str) -> None:
         """Say that a connection works again."""
-        await connections.repair_connection(self.coordinator, org, name)
+        await connections.repair_connection(self.coordinator, org, name, actor=ACTOR)
 
     async def disable_connection(self, org: str, name: str) -> None:
         """Let no step use a connection until it is repaired."""
-        await connections.disable_connection(self.coordinator, org, name)
+        await connections.disable_connection(self.coordinator, org, name, actor=ACTOR)
 
     async def tell(self, org: str, tried: Tried) -> None:
         """Say of a connection how a try went."""

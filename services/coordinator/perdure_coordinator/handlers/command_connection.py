@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from types import MappingProxyType
+from typing import Protocol
 
 import asyncpg
 from perdure_contracts.internal.v1.control_service_pb2 import (
@@ -17,7 +18,14 @@ from perdure_runtime.errors import FieldViolation, InvalidArgument, Reason
 from perdure_store.connections import delete_connection, disable_connection, repair_connection
 from perdure_store.pool import Connection, acquire
 
-_DO: Mapping[int, Callable[[Connection, str, str], Awaitable[None]]] = MappingProxyType(
+
+class _Do(Protocol):
+    def __call__(
+        self, connection: Connection, org: str, name: str, *, actor: str
+    ) -> Awaitable[None]: ...
+
+
+_DO: Mapping[int, _Do] = MappingProxyType(
     {
         CONNECTION_COMMAND_REPAIR: repair_connection,
         CONNECTION_COMMAND_DISABLE: disable_connection,
@@ -39,5 +47,5 @@ async def command_connection(
             violations=[FieldViolation("command", problem)],
         )
     async with acquire(spare) as connection:
-        await do(connection, request.org, request.name)
+        await do(connection, request.org, request.name, actor=request.actor)
     return CommandConnectionResponse()

@@ -34,5 +34,5 @@ async def put_connection(
         probe_path=request.probe_path or None,
     )
     async with acquire(spare) as connection:
-        created = await put(connection, request.org, settings)
+        created = await put(connection, request.org, settings, actor=request.actor)
     return PutConnectionResponse(created=created)
