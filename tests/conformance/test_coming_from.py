@@ -14,7 +14,7 @@ from perdure_machine.states import RunStatus
 from perdure_runtime.errors import PerdureError
 from perdure_testkit.engines.driver import Driver
 from perdure_testkit.engines.playing import Player
-from perdure_testkit.engines.port import StartOf
+from perdure_testkit.engines.port import Bears, StartOf
 
 PAGE = (Path(__file__).parents[2] / "docs" / "guides" / "coming_from.md").read_text()
 MAPPING, SNIPPETS = PAGE.split("## Snippets")
@@ -112,6 +112,8 @@ def test_every_snippet_is_run_and_shows_something() -> None:
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.snippet} {case.given}")
 async def test_a_snippet_ends_as_the_page_says(driver: Driver, case: Case) -> None:
     document = DOCUMENTS[case.snippet]
+    for name in re.findall(r"^ +connection: (\S+)", document, re.MULTILINE):
+        await driver.engine.put_connection(driver.org, name, Bears())
     for one in document.split("---\n"):
         await driver.engine.publish(driver.org, one.encode())
     start = StartOf(case.snippet, case.given.encode())

@@ -48,6 +48,18 @@ async def by_blocking(stage: Stage, entry: Entry) -> None:
         await stage.ends(run_id)
 
 
+async def by_opening_an_account(stage: Stage, entry: Entry) -> None:
+    """A handler asks for the credentials of a connection that its node does not name."""
+    name = f"account-{uuid.uuid4().hex[:8]}"
+    await stage.client.connections.put(PutConnectionRequest(name=name))
+    nodes = {"open": {"task": {"handler": "test.account", "input": {"connection": name}}}}
+    await stage.client.publish_workflow(json.dumps({"name": name, "nodes": nodes}))
+    stage.arm(entry)
+    run_id = (await stage.client.start_run(name)).run_id
+    await stage.crash(entry)
+    await stage.ends(run_id)
+
+
 async def _publish(stage: Stage) -> str:
     """Publish a workflow of one step, and return its name, which is its connection's too."""
     name = f"account-{uuid.uuid4().hex[:8]}"

@@ -16,7 +16,12 @@ from perdure_streams.names import GROUP, Queue, StreamName
 from perdure_testkit.verdict import assert_nothing_left, ended
 from perdure_testkit.waiting import eventually
 
-from tests.crash.connecting import by_blocking, by_connecting, by_repairing
+from tests.crash.connecting import (
+    by_blocking,
+    by_connecting,
+    by_opening_an_account,
+    by_repairing,
+)
 from tests.crash.matrix import Entry
 from tests.crash.people import by_a_budget, by_erasing, by_looking_up, by_suppressing
 from tests.crash.stage import RUN_SECONDS, Stage
@@ -477,6 +482,7 @@ SCENARIOS: dict[str, Scenario] = {
     "worker.acquire_lease": by_a_run,
     "worker.begin_effect": by_an_effect,
     "worker.list_lanes": by_starting,
+    "worker.open_connection": by_opening_an_account,
     "worker.release_lease": by_releasing,
     "worker.renew_lease": by_renewing,
     "worker.report_result": by_a_run_and_by_its_effect,

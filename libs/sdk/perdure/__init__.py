@@ -16,6 +16,8 @@ from perdure_contracts.v1.workflow_pb2 import DefinitionProblem, Workflow
 
 from perdure.cancellation import Cancellation
 from perdure.client import Client, has_ended, published
+from perdure.connection_door import Answer
+from perdure.connections import CallsLimited, Connection, CredentialsRefused
 from perdure.effect_outcomes import Performed, Unknown
 from perdure.errors import FieldProblem, PerdureApiError, PerdureUnavailable
 from perdure.handler_context import HandlerContext
@@ -34,9 +36,13 @@ from perdure.handlers import Handler, Handlers, RawJson
 from perdure.signals import StartSignal
 
 __all__ = [
+    "Answer",
     "Attempt",
+    "CallsLimited",
     "Cancellation",
     "Client",
+    "Connection",
+    "CredentialsRefused",
     "DefinitionProblem",
     "Effect",
     "EffectInvalid",

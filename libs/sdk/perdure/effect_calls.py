@@ -70,6 +70,15 @@ class InThread:
         return asyncio.run(_timed(result, seconds)) if inspect.isawaitable(result) else result
 
 
+def is_in_loop() -> bool:
+    """Tell whether whoever calls this runs in an event loop, where nothing may block."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
+
+
 def run_blocking(course: Coroutine[Any, Any, T]) -> T:
     """Run a coroutine that waits `InThread` to its end, in this thread."""
     try:

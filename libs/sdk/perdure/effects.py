@@ -12,7 +12,6 @@ perform again, so the handler goes on where it was: it is durable code.
 
 from __future__ import annotations
 
-import asyncio
 import re
 import threading
 from collections.abc import Callable
@@ -20,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure.cancellation import Cancellation
-from perdure.effect_calls import Course, InLoop, InThread, run_blocking
+from perdure.effect_calls import Course, InLoop, InThread, is_in_loop, run_blocking
 from perdure.effect_door import EffectDoor, EffectRequest
 from perdure.effect_outcomes import digest
 from perdure.handler_errors import EffectInvalid, NotPerformed, Refused
@@ -103,7 +102,7 @@ class Effects:
         """Have the effect done: an awaitable in an event loop, elsewhere its result."""
         request = effect.to_request()
         self._take(effect.name)
-        if _is_in_loop():
+        if is_in_loop():
             return self._course(effect, request, InLoop()).run()
         return run_blocking(self._course(effect, request, InThread()).run())
 
@@ -127,11 +126,3 @@ class Effects:
             effect.reconcile,
             (NotPerformed, Refused, *effect.not_performed),
         )
-
-
-def _is_in_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from perdure.cancellation import Cancellation
+from perdure.connections import Connections
 from perdure.effects import DEFAULT_SECONDS, Effect, Effects
 from perdure.handler_costs import Costs
 
@@ -22,8 +23,8 @@ class HandlerContext:
     instant on `time.monotonic()` at which the try is given up, None if the definition sets none.
     `logger` writes lines that name the run, the step and its fence. `traceparent` is the W3C trace
     context to send on, empty when the run is not traced. `costs` is told what the try has spent:
-    `costs.add(0.03)`; without a word the node's estimate counts. `effects` is what `effect` goes
-    through, None where a context was made without.
+    `costs.add(0.03)`; without a word the node's estimate counts. `effects` and `connections` are
+    what `effect` and `connection` go through, None where a context was made without.
     """
 
     run_id: str
@@ -41,6 +42,7 @@ class HandlerContext:
     traceparent: str = ""
     costs: Costs = field(default_factory=Costs)
     effects: Effects | None = None
+    connections: Connections | None = None
 
     def remaining(self) -> float | None:
         """Seconds until the try is given up, 0 when they are over, None if there is no limit."""
@@ -84,3 +86,21 @@ class HandlerContext:
         return self.effects.run(
             Effect(name, perform, kind, reconcile, keep, timeout, request, not_performed)
         )
+
+    def connection(self, name: str = "") -> Any:
+        """Open the account `name`, or the one that the step's node names, and return it.
+
+        In an event loop this returns an awaitable of the `perdure.Connection`; elsewhere it blocks.
+        The step's own connection is the one that counts: its slots, rate and breaker bound the
+        step, and what the provider refuses parks the step on it. One that the node does not name
+        lends its credentials and nothing more.
+
+        Raises Permanent where there is none of the name; Unauthorised where somebody disabled it,
+        or its credentials were refused or cannot be opened; Retryable where nobody answers; and
+        StepDropped when the step is no longer this handler's.
+        """
+        if self.connections is None:
+            raise RuntimeError(
+                "this context has no connections; perdure.testing makes one that has"
+            )
+        return self.connections.open(name)

@@ -15,12 +15,15 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TypeVar
 
 from perdure.cancellation import Cancellation
+from perdure.connection_door import Answer
+from perdure.connections import Connections
 from perdure.effect_door import (
     BeginAnswer,
     BeginStatus,
@@ -33,6 +36,9 @@ from perdure.effect_outcomes import to_result
 from perdure.effects import Effects
 from perdure.handler_context import HandlerContext
 from perdure.payload import to_payload
+from perdure.testing_connections import MemoryConnection, MemoryDoor
+
+__all__ = ["Answer", "EffectRecord", "EffectStatus", "MemoryConnection", "MemoryEffects", "context"]
 
 KEY_PREFIX = "test-run/node"
 
@@ -148,9 +154,11 @@ def context(
     given: object = None,
     attempt: int = 1,
     timeout: float | None = None,
+    connections: Sequence[MemoryConnection] = (),
 ) -> HandlerContext:
-    """Return the context of the next try of a step that has these effects.
+    """Return the context of the next try of a step that has these effects and `connections`.
 
+    The first of the connections is the step's own.
     `given` is the step's input for `input_bytes`; `timeout` the seconds that the try has.
     """
     cancelled = Cancellation()
@@ -169,6 +177,7 @@ def context(
         cancelled=cancelled,
         logger=logging.getLogger("perdure.handler.test"),
         effects=Effects(door, cancelled),
+        connections=Connections(MemoryDoor(connections)),
     )
 
 

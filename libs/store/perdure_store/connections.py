@@ -117,6 +117,8 @@ class SealedConnection:
     base_url: str
     scheme: str
     sealed: Sealed | None
+    disabled: bool
+    refused: bool
 
 
 async def put_connection(
@@ -310,5 +312,6 @@ def _told(row: asyncpg.Record) -> dict[str, object]:
 def _sealed(row: asyncpg.Record) -> SealedConnection:
     sealed = Sealed(row["key_id"], row["sealed"]) if row["sealed"] is not None else None
     return SealedConnection(
-        row["org"], row["name"], row["generation"], row["base_url"], row["scheme"], sealed
-    )
+        row["org"], row["name"], row["generation"], row["base_url"], row["scheme"], sealed,
+        row["disabled"], row["refused"],
+    )  # fmt: skip

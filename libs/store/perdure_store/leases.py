@@ -60,6 +60,12 @@ async def renew_leases(connection: Connection, leases: Sequence[HeldLease]) -> l
     return [_answer(row) for row in rows]
 
 
+async def is_held(connection: Connection, lease: HeldLease) -> bool:
+    """Tell whether a lease lives, and its step still runs under it."""
+    asked = lease.org, lease.run_id, lease.step, lease.fence, lease.lease_id
+    return bool(await connection.fetchval(sql("leases.is_held"), *asked))
+
+
 def _answer(row: asyncpg.Record) -> RenewalAnswer:
     if row["lease_left"] is not None:
         return RenewalAnswer(Renewal.RENEWED, row["lease_left"], row["closed"])

@@ -92,6 +92,12 @@ def doubt(_given: Any, ctx: HandlerContext) -> Any:
     return ctx.effect("doubt", break_off, timeout=EFFECT_SECONDS)
 
 
+@handlers.handler("test.account")
+def account(given: Any, ctx: HandlerContext) -> str:
+    """Open a connection by its name; return where it leads."""
+    return str(ctx.connection(given["connection"]).base_url)
+
+
 def _write(path: Path, content: str) -> None:
     draft = path.with_name(path.name + ".new")
     draft.write_text(content, encoding="utf-8")

@@ -136,9 +136,10 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     children = Children(committers, starts, spare, retention=retention)
     firing = Firing(committers, children, signals, put_offs, partial(_go_on, spare))
     keys = parse_keys(config.credential_keys)
-    grants = Grants(committers, Credentials(spare, keys))
+    credentials = Credentials(spare, keys)
+    grants = Grants(committers, credentials)
     telling = Telling(spare, wake_ups.rows_ready)
-    connections = Connections(spare, keys, grants, telling, wake_ups.rows_ready)
+    connections = Connections(spare, keys, credentials, grants, telling, wake_ups.rows_ready)
     process.ops.add_check("schema", schema_check(spare))
     lanes = Loop(
         "coordinator.lanes",

@@ -33,10 +33,17 @@ class Credentials:
 
         Raises Internal where the credentials cannot be opened.
         """
+        found = await self.find(org, name)
+        return None if found is None else await self.opened(found)
+
+    async def find(self, org: str, name: str) -> SealedConnection | None:
+        """Return a connection as it is, still sealed; None where there is none."""
         async with acquire(self._spare) as connection:
-            found = (await load_sealed(connection, [(org, name)])).get((org, name))
-        if found is None:
-            return None
+            return (await load_sealed(connection, [(org, name)])).get((org, name))
+
+    async def opened(self, found: SealedConnection) -> ConnectionGrant:
+        """Return what the holder of a lease is given. Raises Internal where it cannot be opened."""
+        org, name = found.org, found.name
         kept = self._opened.get((org, name))
         if kept is not None and kept[0] == found:
             return kept[1]

@@ -26,6 +26,7 @@ from perdure_runtime.errors import (
     Unavailable,
 )
 from perdure_runtime.rpc.errors import to_status
+from perdure_store.leases import HeldLease
 
 MAX_WORKER = 200
 """Characters of a worker's name."""
@@ -46,6 +47,17 @@ def parse_worker(text: str) -> str:
     if not 1 <= len(text) <= MAX_WORKER or "\0" in text:
         raise _invalid("worker", f"must have 1 to {MAX_WORKER} characters, without NUL")
     return text
+
+
+def held_lease(lease: StepLease) -> HeldLease:
+    """Read an acquisition as its holder names it. Raises InvalidArgument."""
+    return HeldLease(
+        org=lease.org,
+        run_id=parse_uuid(lease.run_id, "lease.run_id"),
+        step=lease.step,
+        fence=lease.fence,
+        lease_id=parse_uuid(lease.lease_id, "lease.lease_id"),
+    )
 
 
 def _invalid(field: str, problem: str) -> InvalidArgument:

@@ -13,6 +13,8 @@ from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_contracts.internal.v1 import effects_pb2 as effects
 from perdure_contracts.internal.v1.connections_pb2 import (
+    OpenConnectionRequest,
+    OpenConnectionResponse,
     SweepConnectionsRequest,
     SweepConnectionsResponse,
 )
@@ -25,6 +27,7 @@ from perdure_store.apply.catalogue import Catalogue
 
 from perdure_coordinator.children import Starts
 from perdure_coordinator.committers import Committers
+from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
 from perdure_coordinator.handlers.begin_effect import begin_effect
@@ -41,6 +44,7 @@ from perdure_coordinator.handlers.fire_timers import Firing, fire_timers
 from perdure_coordinator.handlers.get_lane_backlog import get_lane_backlog
 from perdure_coordinator.handlers.list_lanes import list_lanes
 from perdure_coordinator.handlers.migrate_runs import migrate_runs
+from perdure_coordinator.handlers.open_connection import open_connection
 from perdure_coordinator.handlers.publish_workflow import publish_workflow
 from perdure_coordinator.handlers.put_connection import put_connection
 from perdure_coordinator.handlers.put_lane import change_lane
@@ -66,6 +70,7 @@ class Connections:
 
     spare: asyncpg.Pool
     keys: Keys
+    credentials: Credentials
     grants: Grants
     telling: Telling
     freed: Callable[[], None]
@@ -193,6 +198,12 @@ class Coordinator(CoordinatorServiceServicer):
     ) -> backlog.GetLaneBacklogResponse:
         """See `handlers/get_lane_backlog.py`."""
         return await get_lane_backlog(self._spare, request)
+
+    async def OpenConnection(
+        self, request: OpenConnectionRequest, context: Context
+    ) -> OpenConnectionResponse:
+        """See `handlers/open_connection.py`."""
+        return await open_connection(self._spare, self._connections.credentials, request)
 
     async def SweepConnections(
         self, request: SweepConnectionsRequest, context: Context

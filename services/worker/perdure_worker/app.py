@@ -22,6 +22,7 @@ from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.executors.grpc import GrpcExecutor, GrpcSettings
 from perdure_worker.executors.grpc_methods import Methods
+from perdure_worker.executors.handler_accounts import Outside
 from perdure_worker.executors.http import HttpExecutor, HttpSettings
 from perdure_worker.executors.http_calls import CallLimits
 from perdure_worker.executors.tasks import TaskExecutor
@@ -88,9 +89,9 @@ def assemble(
     renewals = Renewals(connections.coordinator, clock)
     releases = Releases(connections.coordinator, clock)
     effects = EffectCalls(connections.coordinator, clock)
-    tasks = TaskExecutor(handlers, effects, threads)
     egress = Egress(EgressSettings(config.egress_networks, config.egress_ca_file, slots))
     http = HttpExecutor(_http_settings(config, slots), egress, effects)
+    tasks = TaskExecutor(handlers, effects, Outside(connections.coordinator, http), threads)
     grpc = GrpcExecutor(_grpc_settings(config), egress, Methods(config.grpc_descriptors), effects)
     executors: Executors = {
         dispatch_pb2.STEP_KIND_TASK: tasks,
@@ -115,10 +116,10 @@ def assemble(
         releases,
         renewals,
         effects,
-        tasks,
         egress,
         http,
         grpc,
+        tasks,
         *(pool.intake for pool in pools),
     ]
     return Worker(foundation, pools)

@@ -11,6 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from perdure_contracts.internal.v1.connections_pb2 import (
+    OpenConnectionRequest,
+    OpenConnectionResponse,
+)
 from perdure_contracts.internal.v1.control_service_pb2 import Lane, ListLanesRequest
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceStub
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -47,6 +51,7 @@ RELEASE_LEASE = declare("worker.release_lease")
 LIST_LANES = declare("worker.list_lanes")
 BEGIN_EFFECT = declare("worker.begin_effect")
 SETTLE_EFFECT = declare("worker.settle_effect")
+OPEN_CONNECTION = declare("worker.open_connection")
 
 CALL_SECONDS = 5.0
 """Longest time of one call with its repeats; shorter than a hand-out's lease."""
@@ -105,6 +110,15 @@ class Coordinator:
     ) -> list[Answered[SettleEffectResult]]:
         """Tell what became of outside calls. Raises one of NOT_NOW."""
         return await self._in_parts(self._settle_effect, items)
+
+    async def open_connection(self, lease: StepLease, name: str) -> OpenConnectionResponse:
+        """Ask for a connection under a step's lease. Raises PerdureError."""
+        return await self._client.call(
+            self._hot.OpenConnection,
+            OpenConnectionRequest(lease=lease, name=name),
+            timeout=CALL_SECONDS,
+            fail_point=OPEN_CONNECTION,
+        )
 
     async def lanes(self) -> Sequence[Lane]:
         """Return every lane. Raises PerdureError."""

@@ -13,7 +13,15 @@ import grpc
 import pytest
 from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
-from perdure_contracts.internal.v1.dispatch_pb2 import StepFailure, StepGrant
+from perdure_contracts.internal.v1.connections_pb2 import (
+    OPEN_CONNECTION_STATUS_LOST,
+    OPEN_CONNECTION_STATUS_MISSING,
+    OPEN_CONNECTION_STATUS_OPENED,
+    OPEN_CONNECTION_STATUS_UNUSABLE,
+    OpenConnectionRequest,
+    OpenConnectionResponse,
+)
+from perdure_contracts.internal.v1.dispatch_pb2 import StepFailure, StepGrant, StepLease
 from perdure_store.audit import read_audit
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
@@ -234,3 +242,49 @@ async def test_a_change_that_is_refused_is_not_audited(
     with pytest.raises(grpc.aio.AioRpcError):
         await caller.control.CommandConnection(request)
     assert await told(rows, caller.org) == []
+
+
+async def opened(calls: Calls, lease: StepLease, name: str = "crm") -> OpenConnectionResponse:
+    return await calls.hot.OpenConnection(OpenConnectionRequest(lease=lease, name=name))
+
+
+async def test_r6_a_connection_is_opened_for_the_holder_of_a_live_lease_and_nobody_else(
+    caller: Calls,
+) -> None:
+    await put(caller)
+    await caller.publish("name: plain\nnodes: {work: {task: {handler: h}}}")
+    grant = await caller.grant(await caller.start("plain"))
+    found = await opened(caller, grant.lease)
+    assert found.status == OPEN_CONNECTION_STATUS_OPENED
+    assert dict(found.connection.headers) == {"authorization": "Bearer secret-1"}
+    for change in ({"org": "rival"}, {"fence": 2}, {"lease_id": str(UUID(int=9))}, {"step": 2}):
+        forged = StepLease()
+        forged.CopyFrom(grant.lease)
+        for field, value in change.items():
+            setattr(forged, field, value)
+        assert (await opened(caller, forged)).status == OPEN_CONNECTION_STATUS_LOST, change
+    await caller.succeed(grant.lease)
+    assert (await opened(caller, grant.lease)).status == OPEN_CONNECTION_STATUS_LOST
+
+
+async def test_a_connection_that_nobody_may_use_is_not_opened(
+    caller: Calls, serve: Serve, call_at: Callable[..., Calls]
+) -> None:
+    await put(caller)
+    await caller.publish("name: plain\nnodes: {work: {task: {handler: h}}}")
+    lease = (await caller.grant(await caller.start("plain"))).lease
+    assert (await opened(caller, lease, "none")).status == OPEN_CONNECTION_STATUS_MISSING
+    _, other = await serve(credential_keys=OTHER_KEYS)
+    unreadable = await opened(call_at(other), lease)
+    assert unreadable.status == OPEN_CONNECTION_STATUS_UNUSABLE
+    await caller.control.CommandConnection(
+        control.CommandConnectionRequest(
+            org=caller.org, name="crm", command=control.CONNECTION_COMMAND_DISABLE
+        )
+    )
+    disabled = await opened(caller, lease)
+    assert (disabled.status, disabled.why) == (
+        OPEN_CONNECTION_STATUS_UNUSABLE,
+        "somebody disabled it",
+    )
+    assert not disabled.HasField("connection")

@@ -9,7 +9,7 @@ import pytest
 from perdure_machine.capacity import Tried
 from perdure_machine.events import Acquire, Event
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import Applied, Blocked, EffectBegun, Granted
+from perdure_machine.replies import Applied, Blocked, Granted
 from perdure_machine.states import StepStatus
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.fail_points import Pause, arm
@@ -69,7 +69,9 @@ async def test_protocol_p8_a_repair_that_comes_after_parking_finds_the_step(
     with arm(EVENTS, "before", pause := Pause()):
         report = asyncio.create_task(apply(port, parking, (run, refused)))
         await pause.reached.wait()
-        repair = asyncio.create_task(connections.repair_connection(repairing, ORG, "crm", actor="ada"))
+        repair = asyncio.create_task(
+            connections.repair_connection(repairing, ORG, "crm", actor="ada")
+        )
         await wait_until_blocked(parking)
         pause.release.set()
         await report
@@ -90,7 +92,9 @@ async def test_protocol_p8_parking_that_comes_after_a_repair_finds_it(
     parking, repairing = [await database.connect("coordinator") for _ in range(2)]
     refused = failure(one, ErrorClass.AUTHORISATION, generation=1)
     with arm(CONNECTIONS, "before", pause := Pause()):
-        repair = asyncio.create_task(connections.repair_connection(repairing, ORG, "crm", actor="ada"))
+        repair = asyncio.create_task(
+            connections.repair_connection(repairing, ORG, "crm", actor="ada")
+        )
         await pause.reached.wait()
         report = asyncio.create_task(apply(port, parking, (run, refused)))
         await wait_until_blocked(repairing)
@@ -292,23 +296,4 @@ async def test_a_run_of_another_org_takes_no_place(driver: Driver, port: Postgre
     batch = [RunEvents(run, (OrgEvent("somebody", wish()),))]
     ((answer,),) = await port.applier.apply(port.coordinator, batch, wait=True)  # type: ignore[misc]
     assert isinstance(answer, PerdureError)
-    assert await port.in_use(ORG, "crm") == 0
-
-
-async def test_p4_a_place_outlives_its_lease_while_the_call_may_be_under_way(
-    driver: Driver, port: PostgresPort
-) -> None:
-    await port.put_connection(ORG, "crm", Bears(slots=1))
-    await driver.publish(NODES)
-    run = await driver.start()
-    one = await granted(driver, run)
-    assert isinstance(await driver.begin(one), EffectBegun)
-    await driver.engine.advance(11.0)
-    await driver.expire_due()
-    assert await port.in_use(ORG, "crm") == 1
-    assert not await connections.needs_mending(port.coordinator)
-    assert await connections.free_leaked(port.coordinator, limit=10) == 0
-    await driver.engine.advance(600.0)
-    assert await connections.needs_mending(port.coordinator)
-    assert await connections.free_leaked(port.coordinator, limit=10) == 1
     assert await port.in_use(ORG, "crm") == 0

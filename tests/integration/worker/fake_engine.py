@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from perdure import Handler, Handlers
+from perdure_contracts.internal.v1 import connections_pb2 as connections
 from perdure_contracts.internal.v1 import control_service_pb2 as control
 from perdure_contracts.internal.v1 import control_service_pb2_grpc as control_grpc
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
@@ -79,6 +80,12 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         )
         self.answer_settle: Callable[[effects.SettleEffectItem], effects.SettleEffectResult] = (
             self.settle
+        )
+        self.opened: list[connections.OpenConnectionRequest] = []
+        self.answer_open: Callable[
+            [connections.OpenConnectionRequest], connections.OpenConnectionResponse
+        ] = lambda request: connections.OpenConnectionResponse(
+            status=connections.OPEN_CONNECTION_STATUS_MISSING
         )
         self._changed = asyncio.Event()
 
@@ -160,6 +167,10 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
     async def ListLanes(self, request: control.ListLanesRequest, _: Any) -> Any:
         lanes = [control.Lane(lane=name, shards=1, stream_ceiling=10) for name in ("io", "slow")]
         return control.ListLanesResponse(lanes=lanes)
+
+    async def OpenConnection(self, request: connections.OpenConnectionRequest, _: Any) -> Any:
+        self._record(self.opened, [request])
+        return self.answer_open(request)
 
     async def StartRun(self, request: Any, context: Any) -> Any:
         raise NotImplementedError

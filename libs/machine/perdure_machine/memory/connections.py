@@ -13,7 +13,7 @@ from perdure_machine.capacity import Reservation, Tried, Verdict, Wish, cause_of
 from perdure_machine.memory.rows import RunRow, TimerRow
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
-from perdure_machine.states import StepStatus, TimerKind
+from perdure_machine.states import EffectStatus, StepStatus, TimerKind
 from perdure_machine.view import Parked, View, ViewTooNarrow, Wanted
 
 OrgName = tuple[str, str]
@@ -149,8 +149,11 @@ class Connections:
         )
 
     def write(self, run: RunRow, freed: Iterable[tuple[int, UUID]], now: float) -> None:
-        """Give back the places of attempts that ended, and take those that were granted."""
-        gone = {(run.state.run_id, *one) for one in freed}
+        """Give back the places of attempts that ended, and take those that were granted.
+
+        A call that an attempt began and that may still be under way keeps its place.
+        """
+        gone = {(run.state.run_id, *one) for one in freed if not _may_call(run, one[0], now)}
         for row in self._rows.values():
             row.holders -= gone
         for key, run_id, wish in self._pending:
@@ -162,6 +165,12 @@ class Connections:
             ):
                 self._take(self._rows[key], run_id, wish, now)
         self._pending.clear()
+        self.unblock(now)
+
+    def mend(self, now: float) -> None:
+        """Give back places that neither a lease nor an open call holds any more."""
+        for row in self._rows.values():
+            row.holders = {one for one in row.holders if self._holds(*one, now)}
         self.unblock(now)
 
     def unblock(self, now: float) -> None:
@@ -202,6 +211,12 @@ class Connections:
         until = self._rows[org, name].open_until
         return until is not None and until > now
 
+    def _holds(self, run_id: UUID, step: int, lease_id: UUID, now: float) -> bool:
+        run = self._runs[run_id]
+        state = run.steps[step].state
+        runs = (state.status, state.lease_id) == (StepStatus.RUNNING, lease_id)
+        return runs or _may_call(run, step, now)
+
     def _generation(self, org: str, cause: str) -> int:
         return self._causes.setdefault((org, cause), 1)
 
@@ -223,6 +238,16 @@ class Connections:
         if row.open_until is not None:
             row.probe = wish.lease_id
         row.tokens, row.filled_at = _tokens(row, now) - 1, now
+
+
+def _may_call(run: RunRow, step: int, now: float) -> bool:
+    """Tell whether a call that a step began may still be under way."""
+    return any(
+        row.state.step == step
+        and row.state.status is EffectStatus.IN_FLIGHT
+        and (row.lease_expires_at or 0.0) > now
+        for row in run.effects.values()
+    )
 
 
 def _why_unusable(row: ConnectionRow | None) -> str:

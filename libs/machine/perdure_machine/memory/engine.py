@@ -116,7 +116,7 @@ class MemoryEngine(Reads):
         for org, name in self.budgets.begun(before, self.now):
             self.connections.raise_cause(org, BUDGET + name, self.now)
         self._post.drop_expired(self.now)
-        self.connections.unblock(self.now)
+        self.connections.mend(self.now)
 
     def publish(self, org: str, document: bytes) -> int:
         """Store a document as its name's next version, unless the latest says the same.

@@ -82,7 +82,8 @@ SELECT c.org, c.name
 
 -- name: sealed
 -- The sealed credentials of connections, with what goes to a worker beside them.
-SELECT c.org, c.name, c.generation, c.base_url, c.scheme, s.key_id, s.sealed
+SELECT c.org, c.name, c.generation, c.base_url, c.scheme, c.disabled, c.refused = c.generation AS refused,
+       s.key_id, s.sealed
   FROM connections AS c JOIN unnest($1::text[], $2::text[]) AS n (org, name) ON c.org = n.org AND c.name = n.name
   LEFT JOIN connection_secrets AS s ON s.org = c.org AND s.connection = c.name
 

@@ -34,3 +34,11 @@ SELECT CASE WHEN held.place IS NOT NULL -- an older lease of a renewed step is l
   LEFT JOIN renewed ON renewed.run_id = a.run_id AND renewed.step = a.step
   LEFT JOIN runs AS r ON r.run_id = a.run_id
  ORDER BY a.place
+
+-- name: is_held
+-- Whether a lease lives, and its step still runs under it.
+SELECT EXISTS (
+    SELECT FROM steps
+     WHERE org = $1 AND run_id = $2 AND step = $3 AND status = 'running' AND fence = $4 AND lease_id = $5
+       AND lease_expires_at > clock_timestamp()
+)

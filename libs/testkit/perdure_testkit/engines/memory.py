@@ -247,6 +247,10 @@ class MemoryPort:
         """Let blocked steps go that nothing hinders any more."""
         self.engine.connections.unblock(self.engine.now)
 
+    async def mend(self) -> None:
+        """Give back places that nothing holds any more."""
+        self.engine.connections.mend(self.engine.now)
+
     async def in_use(self, org: str, name: str) -> int:
         """Return how many places of a limited connection are held."""
         return self.engine.connections.in_use(org, name)

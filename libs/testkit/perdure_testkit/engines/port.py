@@ -267,6 +267,9 @@ class Engine(Protocol):
     async def unblock(self) -> None:
         """Let blocked steps go that nothing hinders any more, as the sweeper does."""
 
+    async def mend(self) -> None:
+        """Mend what crashes leave of connections and calls outlived, as the sweeper does."""
+
     async def in_use(self, org: str, name: str) -> int:
         """Return how many places of a limited connection are held."""
 

@@ -41,7 +41,8 @@ class ConnectionsPort:
         await connections.unblock(self.coordinator)
 
     async def mend(self) -> None:
-        """Bring back parked steps that nothing else does, as the sweeper has it done."""
+        """Bring back parked steps and give back places that nothing else does, as the sweeper."""
+        await connections.free_leaked(self.coordinator, limit=10_000)
         await causes.send_forgotten(self.coordinator, limit=10_000)
 
     async def in_use(self, org: str, name: str) -> int:

@@ -12,11 +12,10 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     RenewLeaseResponse,
     RenewLeaseResult,
 )
-from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
 from perdure_runtime.batching import Batcher
 from perdure_store.leases import HeldLease, Renewal, RenewalAnswer
 
-from perdure_coordinator.messages import parse_uuid
+from perdure_coordinator.messages import held_lease
 
 Renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]]
 
@@ -29,19 +28,9 @@ _STATUS = {
 
 async def renew_lease(renewals: Renewals, request: RenewLeaseRequest) -> RenewLeaseResponse:
     """Renew the leases and answer in order."""
-    held = [_held(lease) for lease in request.leases]
+    held = [held_lease(lease) for lease in request.leases]
     answers = await renewals.submit(held) if held else ()
     return RenewLeaseResponse(results=map(_result, answers))
-
-
-def _held(lease: StepLease) -> HeldLease:
-    return HeldLease(
-        org=lease.org,
-        run_id=parse_uuid(lease.run_id, "leases.run_id"),
-        step=lease.step,
-        fence=lease.fence,
-        lease_id=parse_uuid(lease.lease_id, "leases.lease_id"),
-    )
 
 
 def _result(answer: RenewalAnswer) -> RenewLeaseResult:

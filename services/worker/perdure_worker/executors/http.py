@@ -22,7 +22,7 @@ from perdure_worker.executors.account import hidden, under
 from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
 from perdure_worker.executors.http_answer import Answer, output_of, to_outcome
 from perdure_worker.executors.http_calls import CallLimits, HttpCalls
-from perdure_worker.executors.http_redirects import most_redirects
+from perdure_worker.executors.http_redirects import FOLLOWING, most_redirects
 from perdure_worker.executors.http_request import (
     HttpRequest,
     RequestInvalid,
@@ -84,6 +84,14 @@ class HttpExecutor(Component):
     async def run(self, grant: StepGrant, context: TryContext) -> Outcome:
         """Make the call that the step's input describes."""
         return hidden(await self._run(grant, context), grant.connection)
+
+    async def send(self, request: HttpRequest, grant: StepGrant, deadline: float | None) -> Answer:
+        """Make a call that the handler of a step asks for, by the same rules. Raises CallFailed."""
+        request = _with_headers(request, grant, {})
+        follows = request.method in FOLLOWING
+        calls = self._opened(self._shared if follows else self._single)
+        until = time.monotonic() + self._settings.total if deadline is None else deadline
+        return await calls.call(request, until, most_redirects(request, has_effect=False))
 
     async def _run(self, grant: StepGrant, context: TryContext) -> Outcome:
         try:

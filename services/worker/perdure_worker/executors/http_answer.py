@@ -12,7 +12,7 @@ import httpx
 from perdure_worker.executors.http_request import HttpRequest
 from perdure_worker.executors.retry_after import retry_after
 from perdure_worker.executors.verdicts import failed, of_status
-from perdure_worker.outcome import Completed, Effect, Outcome
+from perdure_worker.outcome import Completed, Effect, Failed, Outcome
 
 KEPT_HEADERS = (
     "content-type", "date", "etag", "last-modified", "link", "location", "retry-after",
@@ -38,6 +38,11 @@ def to_outcome(request: HttpRequest, answer: Answer, now: datetime) -> Outcome:
     """Return how the step's try ended; `now` serves for a Retry-After date without a Date."""
     if request.accepts(answer.status):
         return Completed(output_of(answer), Effect.PERFORMED)
+    return failure_of(request, answer, now)
+
+
+def failure_of(request: HttpRequest, answer: Answer, now: datetime) -> Failed:
+    """Return what an answer says whose status is not accepted; `now` as for `to_outcome`."""
     return failed(
         of_status(answer.status),
         f"{request.shown} was answered with {answer.status}",

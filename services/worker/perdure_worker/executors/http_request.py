@@ -94,6 +94,25 @@ def read_lookup(data: bytes, base: str = "") -> HttpRequest:
     return _read(read)
 
 
+def compose_request(
+    method: str,
+    url: str,
+    base: str,
+    *,
+    headers: Mapping[str, str],
+    query: Mapping[str, str],
+    body: bytes | None,
+) -> HttpRequest:
+    """Return the request of a handler, by the rules of an http step's. Raises RequestInvalid."""
+    members = {"method": method, "url": url, "headers": dict(headers), "query": dict(query)}
+
+    def compose() -> HttpRequest:
+        texts = {name: json.dumps(value) for name, value in members.items()}
+        return replace(to_request(texts, base), body=body)
+
+    return _read(compose)
+
+
 def digest_of(request: HttpRequest) -> bytes:
     """Return a digest of what is asked for: the same key with another request is refused."""
     parts = (request.method.encode(), str(request.url).encode(), request.body or b"")

@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure import Handler, HandlerContext
+from perdure.connections import Connections
 from perdure.effects import Effects
 from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
 from perdure_worker.effect_calls import EffectCalls
+from perdure_worker.executors.handler_accounts import HandlerAccounts, Outside
 from perdure_worker.executors.handler_effects import HandlerEffects
 from perdure_worker.executors.handler_threads import HandlerLoop, HandlerThreads, Running
 from perdure_worker.executors.invocation import Invocation
@@ -33,14 +35,23 @@ class _Places:
     loop: HandlerLoop
 
 
+@dataclass(frozen=True, slots=True)
+class _Doors:
+    effects: HandlerEffects
+    accounts: HandlerAccounts
+
+
 class TaskExecutor(Component):
     """Calls handlers, each kind in its own place; starts and stops those places."""
 
     keeps_deadline: ClassVar[bool] = False
 
-    def __init__(self, handlers: Mapping[str, Handler], effects: EffectCalls, threads: int) -> None:
+    def __init__(
+        self, handlers: Mapping[str, Handler], effects: EffectCalls, outside: Outside, threads: int
+    ) -> None:
         super().__init__()
         self._effects = effects
+        self._outside = outside
         self._handlers = handlers
         self._thread_count = threads
         self._places: _Places | None = None
@@ -61,9 +72,11 @@ class TaskExecutor(Component):
         handler = self._handlers.get(grant.handler)
         if handler is None:
             return self._unknown(grant.handler)
-        door = HandlerEffects(self._effects, grant.lease, context.open_calls)
-        invocation = Invocation(handler, _context(grant, context, door))
-        return await _until_ended(self._begin(invocation))
+        effects = HandlerEffects(self._effects, grant.lease, context.open_calls)
+        accounts = HandlerAccounts(self._outside, grant, context.deadline)
+        doors = _Doors(effects, accounts)
+        invocation = Invocation(handler, _context(grant, context, doors))
+        return accounts.hide(await _until_ended(self._begin(invocation)))
 
     def _begin(self, invocation: Invocation) -> Running[Outcome]:
         if self._places is None:
@@ -92,7 +105,7 @@ async def _until_ended(running: Running[Outcome]) -> Outcome:
     return outcome or STOPPED
 
 
-def _context(grant: StepGrant, context: TryContext, door: HandlerEffects) -> HandlerContext:
+def _context(grant: StepGrant, context: TryContext, doors: _Doors) -> HandlerContext:
     lease = grant.lease
     place = (lease.run_id, grant.scope, grant.node)
     return HandlerContext(
@@ -109,5 +122,6 @@ def _context(grant: StepGrant, context: TryContext, door: HandlerEffects) -> Han
         cancelled=context.cancelled,
         logger=logging.getLogger(f"perdure.handler.{grant.handler}"),
         traceparent=current_traceparent() or grant.traceparent,
-        effects=Effects(door, context.cancelled),
+        effects=Effects(doors.effects, context.cancelled),
+        connections=Connections(doors.accounts),
     )
