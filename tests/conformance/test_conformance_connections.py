@@ -9,11 +9,11 @@ from perdure_machine.capacity import cause_of
 from perdure_machine.decide.parking import PAUSE
 from perdure_machine.events import Acquire, CancelRun, PauseRun, Release, ResumeRun
 from perdure_machine.node_error import ErrorClass
-from perdure_machine.replies import Applied, Blocked, EffectBegun, Gone, Granted, Reply
-from perdure_machine.states import EffectOutcome, RunStatus, StepStatus
+from perdure_machine.replies import Applied, Blocked, Gone, Granted, Reply
+from perdure_machine.states import RunStatus, StepStatus
 from perdure_machine.view import Parked
 from perdure_runtime.errors import PerdureError
-from perdure_testkit.engines.driver import Driver, beginning, lease_of, new_lease, offer_of
+from perdure_testkit.engines.driver import Driver, lease_of, new_lease, offer_of
 from perdure_testkit.engines.port import Bears
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -121,43 +121,6 @@ async def test_however_an_acquisition_ends_its_place_is_given_back(
             await driver.submit(run, CancelRun())
             await driver.settle()
             await driver.succeed(one)
-    assert await driver.engine.in_use(driver.org, "crm") == 0
-
-
-async def test_p4_a_place_outlives_its_lease_while_the_call_may_be_under_way(
-    driver: Driver,
-) -> None:
-    await crm(driver, slots=1)
-    await driver.publish({"send": CRM, "other": CRM})
-    run = await driver.start()
-    assert isinstance(await driver.begin(await granted(driver, run)), EffectBegun)
-    await driver.engine.advance(11.0)
-    await driver.expire_due()
-    await driver.engine.mend()
-    assert await driver.engine.in_use(driver.org, "crm") == 1
-    assert await ask(driver, run, "other") == Blocked()
-    await driver.engine.advance(600.0)
-    await driver.engine.mend()
-    assert await driver.engine.in_use(driver.org, "crm") == 0
-    await driver.engine.unblock()
-    assert isinstance(await ask(driver, run, "other"), Granted)
-
-
-async def test_p4_a_place_of_a_lost_lease_comes_back_with_the_end_of_its_call(
-    driver: Driver,
-) -> None:
-    await crm(driver, slots=1)
-    await driver.publish({"send": CRM})
-    run = await driver.start()
-    one = await granted(driver, run)
-    call = beginning(one)
-    begun = await driver.submit(run, call)
-    assert isinstance(begun, EffectBegun)
-    await driver.engine.advance(11.0)
-    await driver.expire_due()
-    assert await driver.engine.in_use(driver.org, "crm") == 1
-    await driver.tell(run, call, begun.effect.key, EffectOutcome.PERFORMED)
-    await driver.engine.mend()
     assert await driver.engine.in_use(driver.org, "crm") == 0
 
 

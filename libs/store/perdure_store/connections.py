@@ -1,4 +1,4 @@
-"""Connections: made, repaired and removed by operators, judged by what tries tell of them.
+"""Connections: made, repaired and removed by operators.
 
 Nobody who changes one holds a run; credentials come and go sealed. What a person changes is told in
 the audit log, in the same transaction.
@@ -6,14 +6,12 @@ the audit log, in the same transaction.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 import asyncpg
-from perdure_machine.capacity import Tried, cause_of
-from perdure_machine.node_error import ErrorClass
+from perdure_machine.capacity import cause_of
 from perdure_runtime import fail_points
 from perdure_runtime.errors import NotFound, Reason
 
@@ -24,9 +22,6 @@ from perdure_store.sql import sql
 from perdure_store.transaction import transaction
 
 COMMIT_CONNECTIONS = fail_points.declare("store.commit_connections")
-
-_NEITHER = (ErrorClass.RATE_LIMITED, ErrorClass.POISON)
-"""Classes of errors that say nothing of whether the provider works."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,19 +173,6 @@ async def delete_connection(connection: Connection, org: str, name: str, *, acto
     await _change(connection, org, name, actor, "delete")
 
 
-async def tell(connection: Connection, tries: Sequence[tuple[str, Tried]]) -> None:
-    """Count how tries of orgs went, and let go what a closed breaker held back."""
-    told: dict[tuple[str, str], _Told] = defaultdict(_Told)
-    for org, tried in tries:
-        told[org, tried.connection].add(tried)
-    rows = [(*name, *one.columns()) for name, one in sorted(told.items())]
-    columns = list(zip(*rows, strict=True))
-    async with transaction(connection, COMMIT_CONNECTIONS):
-        await connection.execute(sql("connections.lock_told"), *columns[:2])
-        await connection.execute(sql("connections.tell"), *columns)
-        await connection.execute(sql("capacity.unblock"))
-
-
 async def unblock(connection: Connection) -> int:
     """Let blocked rows go whose connections have room again; return how many."""
     async with transaction(connection, COMMIT_CONNECTIONS):
@@ -242,35 +224,6 @@ async def list_connections(
 def no_connection(name: str) -> NotFound:
     """Say that the org has no such connection."""
     return NotFound(f"there is no connection {name}", reason=Reason.CONNECTION_NOT_FOUND)
-
-
-class _Told:
-    """What the tries of one connection in a batch come to, in their order."""
-
-    def __init__(self) -> None:
-        self._went_well = False
-        self._failed = 0
-        self._retry_after: float | None = None
-        self._refused: int | None = None
-        self._leases: list[str] = []
-
-    def add(self, tried: Tried) -> None:
-        """Count one more."""
-        if tried.lease_id is not None:
-            self._leases.append(str(tried.lease_id))
-        if tried.category == ErrorClass.RETRYABLE:
-            self._failed += 1
-        elif tried.category not in _NEITHER:
-            self._went_well, self._failed = True, 0
-        if tried.category == ErrorClass.RATE_LIMITED and tried.retry_after is not None:
-            self._retry_after = max(self._retry_after or 0.0, tried.retry_after)
-        if tried.category == ErrorClass.AUTHORISATION:
-            self._refused = tried.generation
-
-    def columns(self) -> tuple[object, ...]:
-        """Return the columns of the statement after org and name."""
-        leases = " ".join(self._leases)
-        return self._went_well, self._failed, self._retry_after, self._refused, leases
 
 
 async def _change(connection: Connection, org: str, name: str, actor: str, command: str) -> None:

@@ -18,7 +18,7 @@ from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.logs import log_failure
-from perdure_store.connections import tell
+from perdure_store.connection_tries import tell
 from perdure_store.pool import acquire
 
 MAX_TOLD = 256

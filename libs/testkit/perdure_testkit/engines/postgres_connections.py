@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncpg
 from perdure_machine.capacity import Tried
-from perdure_store import causes, connections
+from perdure_store import causes, connection_tries, connections
 
 from perdure_testkit.engines.port import Bears
 
@@ -34,7 +34,7 @@ class ConnectionsPort:
 
     async def tell(self, org: str, tried: Tried) -> None:
         """Say of a connection how a try went."""
-        await connections.tell(self.coordinator, [(org, tried)])
+        await connection_tries.tell(self.coordinator, [(org, tried)])
 
     async def unblock(self) -> None:
         """Let blocked steps go that nothing hinders any more."""

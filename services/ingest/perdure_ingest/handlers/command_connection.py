@@ -18,5 +18,5 @@ async def command_connection(
     """Repair, disable or remove a connection. Raises `NotFound`."""
     if not name:
         raise no_connection(name)
-    asked = CommandConnectionRequest(org=caller.org, name=name, command=command, actor=caller.org)
+    asked = CommandConnectionRequest(org=caller.org, name=name, command=command, actor=caller.actor)
     await doors.coordinator.command_connection(asked)

@@ -82,7 +82,7 @@ def _checked(
         max_failures=failures,
         open_ms=int((seconds or _OPEN_SECONDS) * 1000),
         probe_path=request.probe_path,
-        actor=caller.org,
+        actor=caller.actor,
     )
 
 
