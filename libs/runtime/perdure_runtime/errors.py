@@ -91,6 +91,15 @@ class Reason(StrEnum):
         "RUN_ALREADY_STARTED",
         "The start key belongs to a run that was started by a different request.",
     )
+    JOB_NOT_FOUND = ("JOB_NOT_FOUND", "The org has no job with this id.")
+    JOB_TYPE_NOT_FOUND = (
+        "JOB_TYPE_NOT_FOUND",
+        "The org has no job type with this name and version.",
+    )
+    JOB_ALREADY_ENQUEUED = (
+        "JOB_ALREADY_ENQUEUED",
+        "The idempotency key belongs to a job that was enqueued by a different request.",
+    )
     EXCLUSIVE_KEY_HELD = (
         "EXCLUSIVE_KEY_HELD",
         "Another run holds the exclusive key, and the workflow does not wait for it.",

@@ -1,5 +1,6 @@
 """Client, handlers and command line of Perdure."""
 
+from perdure_contracts.v1.job_pb2 import Job, JobRetry, JobSpec, JobStatus, JobType
 from perdure_contracts.v1.run_pb2 import (
     Attempt,
     Effect,
@@ -16,6 +17,7 @@ from perdure_contracts.v1.workflow_pb2 import DefinitionProblem, Workflow
 
 from perdure.cancellation import Cancellation
 from perdure.client import Client, has_ended, published
+from perdure.client_jobs import NewJob
 from perdure.connection_door import Answer
 from perdure.connections import CallsLimited, Connection, CredentialsRefused
 from perdure.effect_outcomes import Performed, Unknown
@@ -52,6 +54,12 @@ __all__ = [
     "HandlerError",
     "Handlers",
     "HistoryEvent",
+    "Job",
+    "JobRetry",
+    "JobSpec",
+    "JobStatus",
+    "JobType",
+    "NewJob",
     "NotPerformed",
     "PerdureApiError",
     "PerdureUnavailable",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import uuid
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from datetime import datetime, timedelta
@@ -13,8 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from google.protobuf.duration_pb2 import Duration
-from google.protobuf.timestamp_pb2 import Timestamp
 from perdure_contracts.v1 import (
     dead_letter_service_pb2,
     dead_letter_service_pb2_grpc,
@@ -33,12 +30,15 @@ from perdure.client_budgets import Budgets
 from perdure.client_connections import Connections
 from perdure.client_consent import Consent
 from perdure.client_effects import UnsettledEffects
+from perdure.client_jobs import Jobs
 from perdure.client_lanes import Lanes
 from perdure.client_migrations import Migrations
 from perdure.client_transport import Transport, pause_before
 from perdure.errors import PerdureUnavailable
 from perdure.payload import to_payload
 from perdure.signals import StartSignal
+from perdure.start_keys import key_or_own
+from perdure.times import duration, timestamp
 from perdure.workflow import Workflow as Definition
 
 DEFAULT_TIMEOUT = 30.0
@@ -46,10 +46,6 @@ DEFAULT_TIMEOUT = 30.0
 
 DEFAULT_ATTEMPTS = 5
 """How often a call is sent at most."""
-
-
-OWN_KEY_PREFIX = "sdk:"
-"""Begins the start keys that this client makes itself."""
 
 
 class Client:
@@ -100,6 +96,11 @@ class Client:
     def consent(self) -> Consent:
         """Whom work must not be about."""
         return Consent(self._transport)
+
+    @cached_property
+    def jobs(self) -> Jobs:
+        """Enqueues jobs, looks at them, stops and replays them, and makes their types."""
+        return Jobs(self._transport, self.wait_run)
 
     @cached_property
     def migrations(self) -> Migrations:
@@ -198,11 +199,11 @@ class Client:
             workflow=workflow,
             version=version,
             input=b"" if input is None else to_payload(input),
-            start_key=f"{OWN_KEY_PREFIX}{uuid.uuid4()}" if start_key is None else start_key,
+            start_key=key_or_own(start_key),
             tags=tags or {},
             priority=priority,
-            start_at=_timestamp(start_at),
-            start_after=_duration(start_after),
+            start_at=timestamp(start_at),
+            start_after=duration(start_after),
             signal=None if signal is None else signal.message(),
         )
         return await self._transport.call(self._runs.StartRun, request)
@@ -246,8 +247,8 @@ class Client:
             workflow=workflow,
             status=status,
             tags=tags or {},
-            created_from=_timestamp(created_from),
-            created_before=_timestamp(created_before),
+            created_from=timestamp(created_from),
+            created_before=timestamp(created_before),
             parent_run_id=parent_run_id,
             paused=paused,
             compensating=compensating,
@@ -440,19 +441,3 @@ def _encoded(document: str | bytes | Definition) -> bytes:
     if isinstance(document, Definition):
         document = document.to_json()
     return document.encode() if isinstance(document, str) else document
-
-
-def _timestamp(instant: datetime | None) -> Timestamp | None:
-    if instant is None:
-        return None
-    timestamp = Timestamp()
-    timestamp.FromDatetime(instant)
-    return timestamp
-
-
-def _duration(length: timedelta | float | None) -> Duration | None:
-    if length is None:
-        return None
-    duration = Duration()
-    duration.FromTimedelta(length if isinstance(length, timedelta) else timedelta(seconds=length))
-    return duration

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from datetime import timedelta
 
-from google.protobuf.duration_pb2 import Duration
 from perdure_contracts.v1 import effect_service_pb2 as pb
 from perdure_contracts.v1 import effect_service_pb2_grpc as pb_grpc
 
 from perdure.client_transport import Transport
 from perdure.payload import to_payload
+from perdure.times import duration
 
 
 class UnsettledEffects:
@@ -35,10 +35,12 @@ class UnsettledEffects:
         call fetches.
         """
         request = pb.ListEffectsRequest(
-            run_id=run_id, status=status, kind=kind, page_size=page_size
+            run_id=run_id,
+            status=status,
+            kind=kind,
+            older_than=duration(older_than),
+            page_size=page_size,
         )
-        if older_than is not None:
-            request.older_than.CopyFrom(_duration(older_than))
         while True:
             page = await self._transport.call(self._stub.ListEffects, request)
             for effect in page.effects:
@@ -95,9 +97,3 @@ def run_of(key: str) -> str:
 
 def _decision(key: str, reason: str, asked_by: str) -> pb.DecideEffectRequest:
     return pb.DecideEffectRequest(run_id=run_of(key), key=key, reason=reason, asked_by=asked_by)
-
-
-def _duration(length: timedelta) -> Duration:
-    message = Duration()
-    message.FromTimedelta(length)
-    return message

@@ -14,7 +14,9 @@ from typing import Any
 from google.protobuf.message import Message
 from google.protobuf.timestamp_pb2 import Timestamp
 
-PAYLOAD_FIELDS = frozenset({"input", "output", "details", "result"})
+PAYLOAD_FIELDS = frozenset(
+    {"input", "output", "details", "result", "payload", "payload_schema", "http"}
+)
 """Fields of bytes that hold JSON."""
 
 TEXT_FIELDS = frozenset({"document"})

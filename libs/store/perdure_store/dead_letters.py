@@ -20,10 +20,11 @@ _LARGEST_ID = UUID(int=(1 << 128) - 1)
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which dead letters of an org are meant; what is None matches all."""
+    """Which dead letters of an org are meant; what is None matches all, `jobs_only` jobs alone."""
 
     workflow: str | None = None
     code: str | None = None
+    jobs_only: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,13 @@ async def list_dead_letters(
 ) -> list[DeadLetterRow]:
     """List dead letters whose run ids are less than `below`, those of the newest runs first."""
     found = await connection.fetch(
-        sql("dead_letters.page"), org, wanted.workflow, wanted.code, below or _LARGEST_ID, limit
+        sql("dead_letters.page"),
+        org,
+        wanted.workflow,
+        wanted.code,
+        below or _LARGEST_ID,
+        limit,
+        wanted.jobs_only,
     )
     return [DeadLetterRow(**record) for record in found]
 
@@ -80,6 +87,7 @@ async def replay_later(
         reason.encode(),
         actor,
         json.dumps(details, sort_keys=True).encode(),
+        wanted.jobs_only,
     )
     replayed, matched = int(found["replayed"]), int(found["matched"])
     return replayed, matched > replayed

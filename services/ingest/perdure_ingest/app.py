@@ -12,6 +12,7 @@ from perdure_contracts.v1 import (
     consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
     effect_service_pb2_grpc,
+    job_service_pb2_grpc,
     lane_service_pb2_grpc,
     run_service_pb2_grpc,
     system_service_pb2_grpc,
@@ -33,6 +34,7 @@ from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
 from perdure_ingest.gate.gate import Gate, everybody_is
 from perdure_ingest.identity import Identify, identify
+from perdure_ingest.job_servicer import JobServicer
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import (
     DeadLetterServicer,
@@ -114,6 +116,7 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     system = SystemServicer(doors, identify)
     consent = ConsentServicer(doors, identify)
     budgets = BudgetServicer(doors, identify)
+    jobs = JobServicer(doors, identify)
     return {
         "perdure.v1.RunService": lambda server: (
             run_service_pb2_grpc.add_RunServiceServicer_to_server(runs, server)
@@ -134,6 +137,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
         ),
         "perdure.v1.ConnectionService": lambda server: (
             connection_service_pb2_grpc.add_ConnectionServiceServicer_to_server(connections, server)
+        ),
+        "perdure.v1.JobService": lambda server: (
+            job_service_pb2_grpc.add_JobServiceServicer_to_server(jobs, server)
         ),
         "perdure.v1.LaneService": lambda server: (
             lane_service_pb2_grpc.add_LaneServiceServicer_to_server(lanes, server)

@@ -40,6 +40,14 @@ MAX_PAGE = 1000
 
 MAX_VERSION = 2**31 - 1
 
+MAX_JOBS = 1000
+"""Jobs that one call may enqueue."""
+
+MAX_TEMPLATE = 2000
+"""Characters of an expression of a job type."""
+
+MAX_RETRY_RULES = 20
+
 MAX_RUN_IDS = 1000
 """Runs that a migration may name."""
 

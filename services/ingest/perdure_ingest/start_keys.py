@@ -10,10 +10,22 @@ import uuid
 
 from perdure_machine.start_keys import CHILD_PREFIX
 
+from perdure_ingest import limits
+from perdure_ingest.validation import Check
+
 OWN_PREFIX = "call:"
 
 RESERVED = (OWN_PREFIX, CHILD_PREFIX)
 """What no caller's key begins with."""
+
+_RESERVED_TEXT = " or ".join(map(repr, RESERVED))
+
+
+def check_start_key(fields: Check, field: str, key: str) -> str:
+    """Return a caller's key; what is wrong with it is noted."""
+    if key.startswith(RESERVED):
+        fields.add(field, f"must not begin with {_RESERVED_TEXT}, which Perdure uses itself")
+    return fields.text(field, key, longest=limits.MAX_START_KEY)
 
 
 def own_start_key() -> str:

@@ -12,9 +12,9 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from google.rpc import error_details_pb2, status_pb2  # type: ignore[import-untyped]
 from perdure import Client, PerdureApiError, PerdureUnavailable
-from perdure.client import OWN_KEY_PREFIX
 from perdure.client_transport import FIRST_PAUSE, LONGEST_PAUSE, pause_before
 from perdure.errors import STATUS_DETAILS_KEY, FieldProblem
+from perdure.start_keys import OWN_KEY_PREFIX
 from perdure_contracts.v1.run_service_pb2 import StartRunRequest, StartRunResponse
 from perdure_stack.ports import free_ports
 

@@ -12,7 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from perdure.cli.changes import Changes
 from perdure.cli.output import duration, one_line, table_lines
 from perdure.cli.timeline import child_lines, standing, timeline
-from perdure.client import OWN_KEY_PREFIX
+from perdure.start_keys import OWN_KEY_PREFIX
 from perdure_contracts.v1 import run_pb2
 from perdure_contracts.v1.run_pb2 import Attempt, Effect, Run, RunError, Step
 

@@ -23,7 +23,7 @@ from perdure_machine.view import ChildState, NodeError, StepState
 MAX_DEPTH = 50
 """Runs that may stand above a run; a chain of children that starts itself ends there."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_.-]{0,127}")
+_NAME = re.compile(r"(job:)?[a-z][a-z0-9_.-]{0,127}")
 _MAX_VERSION = 2**31 - 1
 _NO_INPUT = b"{}"
 

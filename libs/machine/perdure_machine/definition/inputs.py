@@ -65,21 +65,26 @@ def _misfits(member: dict[str, Json], root: Json) -> list[str]:
 
 
 def input_with_defaults(definition: Definition, payload: bytes) -> bytes:
-    """Return the run's input with the schema's defaults where members are absent.
+    """Return the run's input with the defaults of its workflow's schema: see `with_defaults`."""
+    if definition.input_schema is None:
+        return payload
+    return with_defaults(definition.input_schema, payload)
+
+
+def with_defaults(input_schema: bytes, payload: bytes) -> bytes:
+    """Return a payload with the schema's defaults where members are absent.
 
     `payload` is a checked payload; empty bytes are no input. Without a default to fill in, it comes
     back as it is (R12); else all other bytes stay. Raises `InvalidArgument` with one violation for
     each field that does not fit.
     """
-    if definition.input_schema is None:
-        return payload
     given = payload or _EMPTY
     if deeper_than(given, MAX_DEPTH):
         problem = f"is nested deeper than {MAX_DEPTH} levels"
         raise InvalidArgument(f"input {problem}", violations=[FieldViolation(_ROOT, problem)])
-    schema: Json = json.loads(definition.input_schema)
+    schema: Json = json.loads(input_schema)
     filled = _filled(given, schema)
-    _check(definition.input_schema, filled)
+    _check(input_schema, filled)
     return filled
 
 

@@ -19,7 +19,7 @@ from perdure.cli.output import (
     table_lines,
     word,
 )
-from perdure.client import OWN_KEY_PREFIX
+from perdure.start_keys import OWN_KEY_PREFIX
 
 MAX_NAMED = 3
 """Steps that the line on what a run waits for names; the others are counted."""

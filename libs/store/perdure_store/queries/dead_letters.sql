@@ -12,19 +12,21 @@ SELECT run_id, org, workflow, workflow_version, node, cause, code, error, clock_
 DELETE FROM dead_letters WHERE run_id = ANY ($1::uuid[])
 
 -- name: page
--- Lists the next $5 dead letters of an org below a run id, newest runs first.
+-- Lists the next $5 dead letters of an org below a run id, newest runs first; with $6 only those of jobs.
 SELECT run_id, workflow, workflow_version, node, cause, error, created_at
   FROM dead_letters
  WHERE org = $1 AND ($2::text IS NULL OR workflow = $2) AND ($3::text IS NULL OR code = $3) AND run_id < $4
+   AND (NOT $6::boolean OR workflow LIKE 'job:%')
  ORDER BY run_id DESC LIMIT $5
 
 -- name: replay_later
 -- Sets the event that retries it for each of the first $4 dead letters that match; says how many, of how many seen.
--- Actor $6 and details $7 are for the audit log.
+-- Actor $6 and details $7 are for the audit log. With $8 only those of jobs match.
 WITH matching AS (
     SELECT run_id
       FROM dead_letters
      WHERE org = $1 AND ($2::text IS NULL OR workflow = $2) AND ($3::text IS NULL OR code = $3)
+       AND (NOT $8::boolean OR workflow LIKE 'job:%')
      ORDER BY run_id LIMIT $4::integer + 1
 ), taken AS (
     SELECT run_id FROM matching ORDER BY run_id LIMIT $4::integer

@@ -18,7 +18,7 @@ async def replay_dead_letters(
     spare: asyncpg.Pool, request: ReplayDeadLettersRequest
 ) -> ReplayDeadLettersResponse:
     """Set the events and say how many."""
-    wanted = DeadLetterFilter(request.workflow or None, request.code or None)
+    wanted = DeadLetterFilter(request.workflow or None, request.code or None, request.jobs_only)
     limit = max(1, min(request.limit, MAX_REPLAYED))
     async with acquire(spare) as connection:
         replayed, more = await replay_later(

@@ -49,6 +49,19 @@ _DEAD_LETTERS = {
     "ReplayDeadLetters": Rule(Permission.RUNS_CONTROL),
     "DiscardDeadLetter": Rule(Permission.RUNS_CONTROL),
 }
+_JOBS = {
+    "PutJobType": Rule(Permission.WORKFLOWS_PUBLISH),
+    "GetJobType": Rule(Permission.WORKFLOWS_READ),
+    "ListJobTypes": Rule(Permission.WORKFLOWS_READ),
+    "EnqueueJob": Rule(Permission.RUNS_START),
+    "EnqueueJobs": Rule(Permission.RUNS_START),
+    "GetJob": Rule(Permission.RUNS_READ),
+    "ListJobs": Rule(Permission.RUNS_READ),
+    "CancelJob": Rule(Permission.RUNS_CONTROL),
+    "ReplayJob": Rule(Permission.RUNS_CONTROL),
+    "ListDeadJobs": Rule(Permission.RUNS_READ),
+    "ReplayDeadJobs": Rule(Permission.RUNS_CONTROL),
+}
 _EFFECTS = {
     "ListEffects": Rule(Permission.EFFECTS_READ),
     "GetEffect": Rule(Permission.EFFECTS_READ),
@@ -91,6 +104,7 @@ _SERVICES = {
     "RunService": _RUNS,
     "WorkflowService": _WORKFLOWS,
     "DeadLetterService": _DEAD_LETTERS,
+    "JobService": _JOBS,
     "EffectService": _EFFECTS,
     "ConnectionService": _CONNECTIONS,
     "ConsentService": _CONSENT,

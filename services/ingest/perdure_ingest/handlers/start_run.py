@@ -10,10 +10,8 @@ from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.identity import Caller
 from perdure_ingest.signals import checked_signal
-from perdure_ingest.start_keys import RESERVED, own_start_key
+from perdure_ingest.start_keys import check_start_key, own_start_key
 from perdure_ingest.validation import Check
-
-_RESERVED = " or ".join(map(repr, RESERVED))
 
 
 async def start_run(doors: Doors, caller: Caller, request: StartRunRequest) -> StartRunResponse:
@@ -35,7 +33,7 @@ def check(caller: Caller, request: StartRunRequest) -> StartRunItem:
         workflow=fields.text("workflow", request.workflow, longest=limits.MAX_NAME, required=True),
         version=fields.version("version", request.version),
         input=fields.payload("input", request.input),
-        start_key=_start_key(fields, request.start_key),
+        start_key=check_start_key(fields, "start_key", request.start_key),
         tags=fields.tags("tags", request.tags),
         priority=fields.number(
             "priority", request.priority, least=limits.MIN_PRIORITY, most=limits.MAX_PRIORITY
@@ -59,9 +57,3 @@ def _put_off(fields: Check, request: StartRunRequest, item: StartRunItem) -> Non
     if request.HasField("start_after"):
         fields.duration("start_after", request.start_after)
         item.start_after.CopyFrom(request.start_after)
-
-
-def _start_key(fields: Check, key: str) -> str:
-    if key.startswith(RESERVED):
-        fields.add("start_key", f"must not begin with {_RESERVED}, which Perdure uses itself")
-    return fields.text("start_key", key, longest=limits.MAX_START_KEY)

@@ -107,7 +107,7 @@ def _step(row: StepRow, attempts: Sequence[AttemptRow], *, with_payloads: bool) 
         child_run_id=str(row.child_run or ""),
         deadline_at=timestamp(row.deadline_at),
         waits_for=_awaited(row),
-        attempts=[_attempt(attempt, with_payloads=with_payloads) for attempt in attempts],
+        attempts=[attempt_message(attempt, with_payloads=with_payloads) for attempt in attempts],
         progress=_progress(row),
         parked_on=row.parked_on or "",
         compensates=row.compensates or 0,
@@ -145,7 +145,8 @@ def _awaited(row: StepRow) -> run_pb2.SignalWait | None:
     return run_pb2.SignalWait(name=row.awaited, key=row.awaited_key or "")
 
 
-def _attempt(row: AttemptRow, *, with_payloads: bool) -> run_pb2.Attempt:
+def attempt_message(row: AttemptRow, *, with_payloads: bool) -> run_pb2.Attempt:
+    """Show a finished acquisition of a step; without payloads the details of its error go."""
     return run_pb2.Attempt(
         fence=row.fence,
         worker=row.worker,

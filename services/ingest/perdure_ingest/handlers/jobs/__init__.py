@@ -1,0 +1,1 @@
+"""The handlers of JobService, one file per thing that callers do with jobs."""

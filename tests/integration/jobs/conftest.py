@@ -1,0 +1,52 @@
+"""A real ingest before a real coordinator, both in this process; the test plays the worker."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import pytest
+from perdure import Client
+from perdure_ingest.app import Ingest
+from perdure_ingest.config import IngestConfig
+from perdure_store.pool import open_pool
+from perdure_testkit.calls import Calls
+from perdure_testkit.database import Database
+
+SCHEMA = {
+    "type": "object",
+    "required": ["to"],
+    "properties": {
+        "to": {"type": "string"},
+        "lines": {"type": "array", "items": {"type": "string"}},
+        "language": {"type": "string", "default": "en"},
+    },
+}
+
+
+@pytest.fixture
+async def coordinator_address(serve: Callable[..., Awaitable[tuple[Any, str]]]) -> str:
+    """The address of a coordinator that hashes subjects."""
+    _, address = await serve(subject_key="k" * 32)
+    return address
+
+
+@pytest.fixture
+async def client(
+    database: Database, calls: Calls, coordinator_address: str
+) -> AsyncIterator[Client]:
+    """A client; the job types `mail`, which has a schema, and `note`, which has none, are made."""
+    config = IngestConfig(
+        database_url=database.url("ingest"),
+        coordinator_address=coordinator_address,
+        grpc_port=0,
+        ops_port=0,
+    )
+    pool = await open_pool(config.database_url, size=5, application_name="perdure-ingest")
+    ingest = Ingest(config, pool)
+    await ingest.start()
+    async with Client(f"127.0.0.1:{ingest.server.port}", timeout=20.0) as connected:
+        await connected.jobs.put_type("mail", handler="mail.send", payload_schema=SCHEMA)
+        await connected.jobs.put_type("note", handler="note.take")
+        yield connected
+    await ingest.stop()
