@@ -897,6 +897,7 @@ CREATE INDEX runs_by_deadline ON runs (deadline_at) WHERE ((status = 'running'::
 CREATE INDEX runs_by_org ON runs (org, run_id);
 CREATE INDEX runs_by_parent ON runs (parent_run, run_id) WHERE (parent_run IS NOT NULL);
 CREATE INDEX runs_by_workflow ON runs (org, workflow, run_id);
+CREATE INDEX runs_of_jobs ON runs (org, run_id) WHERE (workflow ~~ 'job:%'::text);
 CREATE INDEX runs_unfinished ON runs (run_id) WHERE (status = 'running'::run_status);
 CREATE INDEX run_tags_by_value ON run_tags (org, key, value, run_id);
 CREATE INDEX steps_by_lease_expiry ON steps (lease_expires_at) WHERE (status = 'running'::step_status);
