@@ -1,8 +1,12 @@
+import ast
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from perdure_runtime.error_reference import page as table
 from perdure_runtime.errors import (
     KINDS,
     MAX_ERROR_TEXT,
@@ -16,7 +20,11 @@ from perdure_runtime.errors import (
     clean_text,
 )
 
-PAGES = Path(__file__).parents[2] / "docs" / "errors"
+ROOT = Path(__file__).parents[2]
+PAGES = ROOT / "docs" / "errors"
+KIND_OF = {kind.__name__: kind for kind in KINDS}
+OF_PROCESSES = {Reason.CONFIG_INVALID}
+"""No call is answered with them alone: a process that starts raises them in kinds that suit."""
 
 
 def test_every_reason_has_a_page_and_every_page_a_reason() -> None:
@@ -29,6 +37,43 @@ def test_a_page_says_what_the_reason_means_and_what_to_do(reason: Reason) -> Non
     page = (PAGES / f"{reason}.md").read_text()
     assert page.startswith(f"# {reason}\n\n{reason.doc}\n")
     assert "\n## What to do\n" in page
+    assert re.search(rf"^gRPC code: {reason.code}\b", page, re.MULTILINE)
+
+
+def test_the_table_of_reasons_is_up_to_date() -> None:
+    hint = "run: python -m perdure_runtime.error_reference > docs/errors/README.md"
+    assert (PAGES / "README.md").read_text() == table(), hint
+
+
+def test_each_reason_is_raised_with_the_code_of_its_row() -> None:
+    wrong = [
+        f"{path.relative_to(ROOT)}:{call.lineno} {kind} {reason}"
+        for path in sorted(ROOT.glob("*/*/perdure*/**/*.py"))
+        for call, kind, reason in raised(ast.parse(path.read_text()))
+        if reason.code is not KIND_OF[kind].code and reason not in OF_PROCESSES
+    ]
+    assert wrong == []
+
+
+def raised(tree: ast.Module) -> Iterator[tuple[ast.Call, str, Reason]]:
+    """Yield what makes an error, with its kind and each reason that it names."""
+    for call in ast.walk(tree):
+        if not isinstance(call, ast.Call):
+            continue
+        kind = ast.unparse(call.func).rpartition(".")[2]
+        given = [one.value for one in call.keywords if one.arg == "reason"]
+        if kind in KIND_OF and given:
+            for name in re.findall(r"\bReason\.([A-Z_]+)", ast.unparse(given[0])):
+                yield call, kind, Reason[name]
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_waiting_helps_where_the_code_says_so(reason: Reason) -> None:
+    """Who repeats on a code alone finds no reason there for which that is in vain."""
+    if reason.code in (Code.UNAVAILABLE, Code.RESOURCE_EXHAUSTED, Code.ABORTED):
+        assert reason.wait is not None
+    if reason.code in (Code.INVALID_ARGUMENT, Code.NOT_FOUND, Code.UNIMPLEMENTED):
+        assert reason.wait is None
 
 
 @pytest.mark.parametrize("reason", Reason)

@@ -115,7 +115,7 @@ def _answers_or_failure(
     outcome: Sequence[Answer] | BaseException, expected: int
 ) -> Sequence[Answer] | BaseException:
     if isinstance(outcome, asyncio.CancelledError):
-        return Unavailable("the call was cancelled", reason=Reason.CALL_CANCELLED)
+        return Unavailable("the process stops before this is answered", reason=Reason.DRAINING)
     if isinstance(outcome, BaseException) or len(outcome) == expected:
         return outcome
     return Internal(f"{len(outcome)} answers to {expected} items", reason=Reason.INTERNAL)

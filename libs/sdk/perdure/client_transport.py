@@ -99,7 +99,7 @@ class Transport:
 
 
 def pause_before(failures: int, retry_after: float | None) -> float:
-    """Return the seconds to wait after so many failures: full jitter, or what the server asked."""
-    if retry_after is not None:
-        return retry_after
-    return random.uniform(0, min(FIRST_PAUSE * 2.0 ** (failures - 1), LONGEST_PAUSE))
+    """Return the seconds to wait after so many failures: what the server asked, and full jitter."""
+    return (retry_after or 0.0) + random.uniform(
+        0, min(FIRST_PAUSE * 2.0 ** (failures - 1), LONGEST_PAUSE)
+    )

@@ -133,4 +133,4 @@ def command_refusal(answer: Reply | PerdureError | None) -> PerdureError:
         case PerdureError():
             return answer
         case _:
-            return Unavailable("the run is busy", reason=Reason.RETRY)
+            return Unavailable("the run is busy", reason=Reason.RUN_BUSY)

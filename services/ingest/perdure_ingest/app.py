@@ -27,6 +27,7 @@ from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 
 from perdure_ingest.budget_servicer import BudgetServicer
+from perdure_ingest.call_rules import RULES_OF_CALLS
 from perdure_ingest.config import IngestConfig
 from perdure_ingest.connection_servicer import ConnectionServicer
 from perdure_ingest.consent_servicer import ConsentServicer
@@ -67,7 +68,7 @@ class Ingest(Group):
         self.gate = Gate(everybody_is(config.org))
         self.server = RpcServer(
             services(doors, identify),
-            ServerSettings.from_config(config, config.host),
+            ServerSettings.from_config(config, config.host, rules=RULES_OF_CALLS),
             guard=self.gate.guard,
         )
         listener = Listener(

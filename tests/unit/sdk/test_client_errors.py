@@ -183,4 +183,4 @@ def test_pauses_grow_to_a_ceiling_and_a_server_may_ask_for_more() -> None:
     for failures in range(1, 40):
         assert 0 <= pause_before(failures, None) <= LONGEST_PAUSE
     assert pause_before(1, None) <= FIRST_PAUSE
-    assert pause_before(1, 7.5) == 7.5
+    assert 7.5 <= pause_before(1, 7.5) <= 7.5 + FIRST_PAUSE

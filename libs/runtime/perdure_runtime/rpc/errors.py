@@ -53,20 +53,24 @@ _PLAIN: Mapping[grpc.StatusCode, tuple[Code, Reason]] = MappingProxyType(
         grpc.StatusCode.PERMISSION_DENIED: (Code.PERMISSION_DENIED, Reason.PERMISSION_MISSING),
         grpc.StatusCode.UNAUTHENTICATED: (Code.UNAUTHENTICATED, Reason.CREDENTIAL_INVALID),
         grpc.StatusCode.DEADLINE_EXCEEDED: (Code.DEADLINE_EXCEEDED, Reason.DEADLINE_EXCEEDED),
-        grpc.StatusCode.UNIMPLEMENTED: (Code.INTERNAL, Reason.METHOD_UNKNOWN),
+        grpc.StatusCode.UNIMPLEMENTED: (Code.UNIMPLEMENTED, Reason.METHOD_UNKNOWN),
     }
 )
 """What a status without our details means, as transports and proxies send it."""
 
 
-def to_status(error: PerdureError) -> Status:
-    """Return the status that tells a client of `error`."""
+def to_status(error: PerdureError, *, advise: bool = False) -> Status:
+    """Return the status that tells a client of `error`.
+
+    With `advise` it says how long to wait wherever waiting helps, as the table of reasons has it
+    where the error itself does not say.
+    """
     info = ErrorInfo(reason=str(error.reason), domain=DOMAIN, metadata=_short(error.metadata))
     status = Status(
         code=grpc.StatusCode[error.code].value[0],
         message=clean_text(error.message, limit=MAX_STATUS_TEXT),
     )
-    retry = _retry_info(error)
+    retry = _retry_info(error, error.reason.wait if advise else None)
     room = MAX_STATUS_BYTES - status.ByteSize() - info.ByteSize() - 200
     bad_request, omitted = _bad_request(error, room)
     if omitted:
@@ -134,11 +138,13 @@ def _short(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key: clean_text(text, limit=MAX_METADATA_TEXT) for key, text in metadata.items()}
 
 
-def _retry_info(error: PerdureError) -> RetryInfo | None:
-    if not isinstance(error, RetryableError) or error.retry_after is None:
+def _retry_info(error: PerdureError, usual: float | None) -> RetryInfo | None:
+    asked = error.retry_after if isinstance(error, RetryableError) else None
+    wait = usual if asked is None else asked
+    if wait is None:
         return None
     info = RetryInfo()
-    info.retry_delay.FromNanoseconds(round(error.retry_after * 1e9))
+    info.retry_delay.FromNanoseconds(round(wait * 1e9))
     return info
 
 

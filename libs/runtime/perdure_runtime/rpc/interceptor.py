@@ -17,8 +17,16 @@ from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import grpc
+from google.protobuf.message import DecodeError
 
-from perdure_runtime.errors import Internal, PerdureError, Reason, Unavailable
+from perdure_runtime.errors import (
+    Internal,
+    InvalidArgument,
+    PerdureError,
+    Reason,
+    Unavailable,
+    Unimplemented,
+)
 from perdure_runtime.logs import log
 from perdure_runtime.metrics import counter, histogram
 from perdure_runtime.rpc import deadline
@@ -30,11 +38,17 @@ SECONDS = histogram("rpc_server_seconds", "Time to answer a unary call.", ("meth
 DRAIN_RETRY_SECONDS = 0.05
 """Wait that a draining server asks for; its clients know other replicas by then."""
 
+_OTHER = "other"
+"""Stands in metrics for methods that are none; callers can name any number of them."""
+
 _PLUMBING = ("/grpc.health.", "/grpc.reflection.")
 _logger = logging.getLogger(__name__)
 
 Context: TypeAlias = "grpc.aio.ServicerContext[Any, Any]"
 Handler: TypeAlias = "grpc.RpcMethodHandler[Any, Any]"
+
+Read: TypeAlias = Callable[[bytes], Any]
+"""Reads a message out of its bytes; raises DecodeError."""
 
 Guard: TypeAlias = Callable[[str, Context], AbstractAsyncContextManager[object]]
 """Entered around each call with its full method name; what entering raises refuses the call."""
@@ -50,12 +64,14 @@ class CallRules:
     """What holds for calls by full method name, such as `/perdure.v1.RunService/StartRun`.
 
     `limits` are the most seconds a method may take, `default_limit` that of all other unary
-    methods; None is no limit. `while_draining` are methods still served during a drain.
+    methods; None is no limit. `while_draining` are methods still served during a drain. `advise`:
+    a failure says how long to wait wherever waiting helps.
     """
 
     default_limit: float | None = 30.0
     limits: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     while_draining: frozenset[str] = frozenset()
+    advise: bool = False
 
     def limit_of(self, method: str, *, streams: bool) -> float | None:
         """The most seconds that a call of `method` may take; a stream has no default limit."""
@@ -98,9 +114,26 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         """Return the method's handler with the rules around it."""
         handler = await continuation(handler_call_details)
         method = str(handler_call_details.method)
-        if handler is None or method.startswith(_PLUMBING):
+        if method.startswith(_PLUMBING):
             return handler
-        return self._wrapped(handler, method)
+        return self._unknown(method) if handler is None else self._wrapped(handler, method)
+
+    def _unknown(self, method: str) -> Handler:
+        """Return what refuses a method that no service has, whatever is sent to it."""
+
+        async def refuse(requests: Any, context: Context) -> AsyncIterator[Any]:
+            error = Unimplemented(
+                f"there is no method {method}",
+                reason=Reason.METHOD_UNKNOWN,
+                metadata={"method": method},
+            )
+            self._set_error(context, method, error)
+            _count(context, _OTHER)
+            for nothing in ():
+                yield nothing
+
+        made: Handler = grpc.stream_stream_rpc_method_handler(refuse)
+        return made
 
     def _wrapped(self, handler: Handler, method: str) -> Handler:
         made: Any = {
@@ -116,15 +149,17 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             or handler.unary_unary
         )
         wrap = self._streaming if handler.response_streaming else self._single
+        # One message is read within the rules, so that bytes that are none get an error of ours.
+        read = None if handler.request_streaming else handler.request_deserializer
         wrapped: Handler = made(
-            wrap(inner, method),
-            request_deserializer=handler.request_deserializer,
+            wrap(inner, method, read),
+            request_deserializer=handler.request_deserializer if read is None else None,
             response_serializer=handler.response_serializer,
         )
         return wrapped
 
     def _single(
-        self, inner: Callable[[Any, Context], Awaitable[Any]], method: str
+        self, inner: Callable[[Any, Context], Awaitable[Any]], method: str, read: Read | None
     ) -> Callable[[Any, Context], Awaitable[Any]]:
         limit = self._rules.limit_of(method, streams=False)
 
@@ -138,9 +173,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         deadline.within(_least(limit, context)),
                         self._guard(method, context),
                     ):
-                        response = await inner(request, context)
+                        response = await inner(_message(read, request), context)
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
-                _set_error(context, method, error)
+                self._set_error(context, method, error)
             _count(context, method)
             SECONDS.labels(method).observe(perf_counter() - began)
             return response
@@ -148,7 +183,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return answer
 
     def _streaming(
-        self, inner: Callable[[Any, Context], AsyncIterator[Any]], method: str
+        self, inner: Callable[[Any, Context], AsyncIterator[Any]], method: str, read: Read | None
     ) -> Callable[[Any, Context], AsyncIterator[Any]]:
         limit = self._rules.limit_of(method, streams=True)
 
@@ -160,13 +195,22 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         deadline.within(_least(limit, context)),
                         self._guard(method, context),
                     ):
-                        async for response in inner(request, context):
+                        async for response in inner(_message(read, request), context):
                             yield response
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
-                _set_error(context, method, error)
+                self._set_error(context, method, error)
             _count(context, method)
 
         return answer
+
+    def _set_error(self, context: Context, method: str, error: Exception) -> None:
+        known = error if isinstance(error, PerdureError) else _hidden(method, error)
+        status = to_status(known, advise=self._rules.advise)
+        context.set_code(grpc.StatusCode[known.code])
+        context.set_details(status.message)
+        context.set_trailing_metadata(
+            (*(context.trailing_metadata() or ()), (DETAILS_KEY, status.SerializeToString()))
+        )
 
     def _admit(self, method: str) -> None:
         if self._draining.is_set() and method not in self._rules.while_draining:
@@ -183,14 +227,14 @@ def _least(limit: float | None, context: Context) -> float | None:
     return min(bounds, default=None)
 
 
-def _set_error(context: Context, method: str, error: Exception) -> None:
-    known = error if isinstance(error, PerdureError) else _hidden(method, error)
-    status = to_status(known)
-    context.set_code(grpc.StatusCode[known.code])
-    context.set_details(status.message)
-    context.set_trailing_metadata(
-        (*(context.trailing_metadata() or ()), (DETAILS_KEY, status.SerializeToString()))
-    )
+def _message(read: Read | None, request: Any) -> Any:
+    try:
+        return request if read is None else read(request)
+    except DecodeError as error:
+        raise InvalidArgument(
+            "the request is no message of this method, or holds text that is not UTF-8",
+            reason=Reason.MESSAGE_MALFORMED,
+        ) from error
 
 
 def _hidden(method: str, error: Exception) -> PerdureError:

@@ -40,5 +40,5 @@ def _result(answer: Kept | PerdureError | None) -> SignalResult:
     if isinstance(answer, Kept):
         run_id = "" if answer.run_id is None else str(answer.run_id)
         return SignalResult(is_new=answer.new, run_id=run_id)
-    error = answer or Unavailable("the run is busy", reason=Reason.RETRY)
+    error = answer or Unavailable("the run is busy", reason=Reason.RUN_BUSY)
     return SignalResult(error=error_message(error))
