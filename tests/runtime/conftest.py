@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
 from perdure_runtime import logs
 from perdure_runtime.lifecycle import Service
+from perdure_testkit.echo import Echo
 
 Stress = Callable[[Service], Awaitable[None]]
 Logged = Callable[[str], list[dict[str, Any]]]
@@ -55,3 +58,9 @@ def logged() -> Iterator[Logged]:
     logging.captureWarnings(False)
     root.handlers[:] = before
     root.setLevel(level)
+
+
+@pytest.fixture
+async def echo(tmp_path: Path) -> AsyncIterator[Echo]:
+    async with AsyncExitStack() as stack:
+        yield Echo(tmp_path / "grpc", stack)

@@ -1,107 +1,31 @@
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field, replace
-from pathlib import Path
-from typing import Any, TypeAlias, cast
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, cast
 
 import grpc
 import pytest
-from google.protobuf import any_pb2
 from grpc_health.v1 import health_pb2, health_pb2_grpc  # type: ignore[import-untyped]
 from grpc_reflection.v1alpha import (  # type: ignore[import-untyped]
     reflection_pb2,
     reflection_pb2_grpc,
 )
-from perdure_runtime.backoff import Backoff
 from perdure_runtime.errors import (
     DeadlineExceeded,
     FailedPrecondition,
     FieldViolation,
     Internal,
     InvalidArgument,
-    NotFound,
     Reason,
     Unavailable,
     Unimplemented,
 )
-from perdure_runtime.fail_points import FailPointHit, Raise, Registry
+from perdure_runtime.fail_points import FailPointHit, Raise
 from perdure_runtime.lifecycle import Service
 from perdure_runtime.rpc import deadline
-from perdure_runtime.rpc.client import RpcClient, open_channel
 from perdure_runtime.rpc.errors import from_call_error
 from perdure_runtime.rpc.interceptor import DRAIN_RETRY_SECONDS, CallRules
-from perdure_runtime.rpc.server import RpcServer, ServerSettings
-
-SERVICE = "perdure.test.v1.EchoService"
-Unary = Callable[[bytes, Any], Awaitable[bytes]]
-Stream = Callable[[bytes, Any], AsyncIterator[bytes]]
-Method: TypeAlias = "grpc.aio.UnaryUnaryMultiCallable[bytes, bytes]"
-FAST = Backoff(base=0.001, factor=1.0, cap=0.001)
-
-
-@dataclass
-class Echo:
-    """Serves bytes by method name and calls them through one client."""
-
-    path: Path
-    stack: AsyncExitStack
-    points: Registry = field(default_factory=Registry)
-
-    @property
-    def address(self) -> str:
-        return f"unix:{self.path}"
-
-    def server(
-        self,
-        unary: Mapping[str, Unary] | None = None,
-        streams: Mapping[str, Stream] | None = None,
-        **settings: Any,
-    ) -> RpcServer:
-        handlers: dict[str, Any] = {
-            name: grpc.unary_unary_rpc_method_handler(cast(Any, call))
-            for name, call in (unary or {}).items()
-        } | {
-            name: grpc.unary_stream_rpc_method_handler(cast(Any, call))
-            for name, call in (streams or {}).items()
-        }
-        generic = grpc.method_handlers_generic_handler(SERVICE, handlers)
-        return RpcServer(
-            {SERVICE: lambda server: server.add_generic_rpc_handlers((generic,))},
-            replace(ServerSettings(self.address, grace=2.0), **settings),
-        )
-
-    async def serve(self, unary: Mapping[str, Unary] | None = None, **more: Any) -> RpcServer:
-        server = self.server(unary, **more)
-        await server.start()
-        self.stack.push_async_callback(server.stop)
-        return server
-
-    def client(self, address: str = "") -> RpcClient:
-        client = RpcClient(open_channel(address or self.address), retry=FAST, jitter=lambda: 0.0)
-        self.stack.push_async_callback(client.stop)
-        return client
-
-    def method(self, client: RpcClient, name: str) -> Method:
-        return client.channel.unary_unary(f"/{SERVICE}/{name}")
-
-    async def call(self, name: str, request: bytes = b"", *, timeout: float = 5.0) -> bytes:
-        client, point = self.client(), f"test.send_{len(self.points.declared())}"
-        method = self.method(client, name)
-        return await client.call(
-            method, request, timeout=timeout, fail_point=self.points.declare(point)
-        )
-
-
-@pytest.fixture
-async def echo(tmp_path: Path) -> AsyncIterator[Echo]:
-    async with AsyncExitStack() as stack:
-        yield Echo(tmp_path / "grpc", stack)
-
-
-async def repeat(request: bytes, _: Any) -> bytes:
-    return request
+from perdure_testkit.echo import SERVICE, Echo, repeat
 
 
 async def test_a_call_is_answered(echo: Echo) -> None:
@@ -169,57 +93,6 @@ async def test_an_unknown_method_is_named_as_such(echo: Echo) -> None:
         await echo.call("Ehco")
     assert raised.value.reason is Reason.METHOD_UNKNOWN
     assert raised.value.metadata["method"] == f"/{SERVICE}/Ehco"
-
-
-@pytest.mark.parametrize("shape", ["unary_stream", "stream_unary", "stream_stream"])
-async def test_an_unknown_method_is_told_so_however_it_is_called(echo: Echo, shape: str) -> None:
-    await echo.serve({"Echo": repeat})
-    call: Any = getattr(echo.client().channel, shape)(f"/{SERVICE}/Ehco")
-    answer = call(b"") if shape.startswith("unary") else call(iter([b"", b""]))
-    with pytest.raises(grpc.aio.AioRpcError) as raised:
-        await (answer if shape.endswith("unary") else answer.read())
-    assert from_call_error(raised.value).reason is Reason.METHOD_UNKNOWN
-
-
-@pytest.mark.parametrize("bad", [b"\xff", b"\x0a\x05ab", b"\x0a\x02\xff\xfe"])
-async def test_bytes_that_are_no_message_are_told_to_be_none(echo: Echo, bad: bytes) -> None:
-    """They are cut, or hold text that is not UTF-8."""
-
-    async def read(request: Any, _: Any) -> bytes:
-        return bytes(request.type_url, "utf-8")
-
-    typed: Any = grpc.unary_unary_rpc_method_handler(
-        cast(Any, read), request_deserializer=any_pb2.Any.FromString
-    )
-    generic = grpc.method_handlers_generic_handler(SERVICE, {"Read": typed})
-    server = echo.server()
-    server._services = {SERVICE: lambda on: on.add_generic_rpc_handlers((generic,))}
-    await server.start()
-    echo.stack.push_async_callback(server.stop)
-    assert await echo.call("Read", any_pb2.Any(type_url="x").SerializeToString()) == b"x"
-    with pytest.raises(InvalidArgument) as raised:
-        await echo.call("Read", bad)
-    assert raised.value.reason is Reason.MESSAGE_MALFORMED
-
-
-async def test_a_failure_says_how_long_to_wait_where_waiting_helps(echo: Echo) -> None:
-    async def fail(request: bytes, _: Any) -> bytes:
-        raise Unavailable("not now", reason=Reason(request.decode()))
-
-    async def refuse(request: bytes, _: Any) -> bytes:
-        raise NotFound("no such run", reason=Reason.RUN_NOT_FOUND)
-
-    await echo.serve({"Fail": fail, "Refuse": refuse}, rules=CallRules(advise=True))
-    channel = echo.client().channel
-    for name, sent, reason in (
-        ("Fail", b"STORE_UNAVAILABLE", Reason.STORE_UNAVAILABLE),
-        ("Refuse", b"", Reason.RUN_NOT_FOUND),
-    ):
-        method: Any = channel.unary_unary(f"/{SERVICE}/{name}")
-        with pytest.raises(grpc.aio.AioRpcError) as raised:
-            await method(sent)
-        error = from_call_error(raised.value)
-        assert (error.reason, getattr(error, "retry_after", None)) == (reason, reason.wait)
 
 
 async def test_the_server_enforces_its_own_limit_per_method(echo: Echo) -> None:

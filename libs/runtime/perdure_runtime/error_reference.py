@@ -1,4 +1,4 @@
-"""The page of error reasons: `python -m perdure_runtime.error_reference > docs/errors/README.md`."""
+"""Writes docs/errors/README.md: `python -m perdure_runtime.error_reference`, into that file."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from perdure_runtime.reasons import Reason
 
 _HEAD = """# Error reasons
 
-One page per reason. A reason travels as `google.rpc.ErrorInfo.reason` with the domain `perdure.dev`,
-over gRPC in the trailer `grpc-status-details-bin`, over HTTP in the body. It is stable over
-releases, message texts are not. *Waiting helps* says whether the same request may succeed later
-though its sender changes nothing; the answer then carries `google.rpc.RetryInfo`, with this wait or
-with one that suits the moment. `google.rpc.BadRequest` lists everything that is wrong with a request
-at once.
+One page per reason. A reason travels as `google.rpc.ErrorInfo.reason` with the domain
+`perdure.dev`, over gRPC in the trailer `grpc-status-details-bin`, over HTTP in the body. It is
+stable over releases, message texts are not. *Waiting helps* says whether the same request may
+succeed later though its sender changes nothing; the answer then has `google.rpc.RetryInfo`, with
+this wait or one that suits the moment. `google.rpc.BadRequest` lists everything wrong with a
+request at once.
 
 This page is written from the table in `libs/runtime/perdure_runtime/reasons.py`, by
-`python -m perdure_runtime.error_reference`. A new reason is a row there and a page here; tests prove
-that both agree, and that each reason is raised with the code of its row.
+`python -m perdure_runtime.error_reference`. A new reason is a row there and a page here; tests
+prove that both agree, and that each reason is raised with the code of its row.
 
 | reason | gRPC code | waiting helps | meaning |
 |---|---|---|---|

@@ -129,8 +129,9 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
             )
             self._set_error(context, method, error)
             _count(context, _OTHER)
-            for nothing in ():
-                yield nothing
+            answers: tuple[Any, ...] = ()
+            for answer in answers:
+                yield answer
 
         made: Handler = grpc.stream_stream_rpc_method_handler(refuse)
         return made
