@@ -46,7 +46,7 @@ $(STAMPS)/contracts: $(STAMPS)/sync $(PROTOS) buf.yaml buf.gen.yaml tools/genera
 
 # ---- check
 
-CHECKS := format lint types imports buf-lint fail-point-lint code-rules helm-lint helm-render docs-check
+CHECKS := format lint types imports buf-lint fail-point-lint code-rules helm-lint helm-render docs-check openapi-check
 
 .PHONY: check format proto $(CHECKS)
 check: setup $(HELM) ## Run every check: format, lint, types, imports, protos, own lints, chart, docs.
@@ -82,7 +82,10 @@ helm-render: setup $(HELM) ## Render the chart with each ci/ values file and val
 docs-check: setup ## Check that each folder has its README, each link its target, each setting its line.
 	@$(BIN)/python -m tools.lint_docs && $(BIN)/python -m perdure_runtime.config_reference --check
 
-.PHONY: fix proto-breaking schema
+openapi-check: setup ## Check that the OpenAPI document is what the protos say.
+	@$(BIN)/python -m tools.write_openapi --check
+
+.PHONY: fix proto-breaking schema openapi
 fix: setup ## Reformat code and protos, apply ruff's safe repairs.
 	@$(BIN)/ruff format $(PYTHON_ROOTS); $(BIN)/ruff check --fix $(PYTHON_ROOTS); $(BIN)/buf format --write proto
 
@@ -90,6 +93,9 @@ proto: generate buf-lint ## Generate and lint the protos.
 
 schema: setup ## Write migrations/schema.sql anew from the migrations.
 	@$(BIN)/python -m tools.write_schema
+
+openapi: setup ## Write the OpenAPI document anew from the protos.
+	@$(BIN)/python -m tools.write_openapi
 
 proto-breaking: setup ## Compare the protos with those of the newest tag.
 	@$(BIN)/python -m tools.proto_breaking

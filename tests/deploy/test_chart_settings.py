@@ -41,6 +41,7 @@ def test_a_service_starts_with_what_the_chart_sets(chart: Chart, service: str, v
     ports = {port["name"]: port["containerPort"] for port in container["ports"]}
     assert config.ops_port == ports["ops"]
     assert getattr(config, "grpc_port", None) == ports.get("grpc")
+    assert getattr(config, "http_port", None) == ports.get("http")
     assert config.host == "0.0.0.0"
     assert config.drain_seconds > 0
 

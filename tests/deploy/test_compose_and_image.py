@@ -43,7 +43,7 @@ def test_only_loopback_ports_are_published(compose: dict[str, Any]) -> None:
     published = [
         port for service in compose["services"].values() for port in service.get("ports", [])
     ]
-    assert published == ["127.0.0.1:7400:7400"]
+    assert published == ["127.0.0.1:7400:7400", "127.0.0.1:7401:7401"]
 
 
 def test_compose_has_no_password_that_works(compose: dict[str, Any]) -> None:

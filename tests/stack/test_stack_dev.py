@@ -59,6 +59,7 @@ async def test_each_service_is_told_what_its_duty_needs_and_a_worker_no_database
     assert told["relay"]["PERDURE_DATABASE_URL"] == f"postgresql://perdure_relay@{server}"
     assert told["timer"]["PERDURE_DATABASE_DIRECT_URL"] == f"postgresql://perdure_timer@{server}"
     assert told["ingest"]["PERDURE_GRPC_PORT"] == record.ingest_address.split(":")[1]
+    assert record.http_url.endswith(":" + told["ingest"]["PERDURE_HTTP_PORT"])
     assert told["worker"]["PERDURE_COORDINATOR_ADDRESS"] == record.coordinator_address
     assert [name for name in PROCESSES if not any("DATABASE" in key for key in told[name])] == [
         "worker",

@@ -105,6 +105,7 @@ async def _status(options: argparse.Namespace) -> int:
 def _describe(record: StackRecord) -> str:
     lines = {
         "ingest": record.ingest_address,
+        "HTTP/JSON": record.http_url,
         "PostgreSQL": without_secret(record.database_url),
         "Valkey": without_secret(record.redis_url),
         "logs": str(Path(next(iter(record.services.values())).log).parent),

@@ -29,7 +29,7 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StackRecord:
-    """A running stack. ``ingest_address`` is ingest's gRPC server, which clients call.
+    """A running stack. ``ingest_address`` is ingest's gRPC server, ``http_url`` its HTTP/JSON.
 
     The two database URLs are the superuser's or the ones that were given, and are secrets of
     this machine.
@@ -37,6 +37,7 @@ class StackRecord:
 
     pid: int
     ingest_address: str
+    http_url: str
     coordinator_address: str
     database_url: str
     redis_url: str

@@ -21,6 +21,9 @@ CALLS_COORDINATOR = frozenset({"worker", "timer", "sweeper", "ingest"})
 WITH_REDIS = frozenset({"relay", "worker"})
 
 GRPC_PORTS: Mapping[str, int] = MappingProxyType({"ingest": 7400, "coordinator": 7410})
+HTTP_PORT = 7401
+"""Ingest's port for HTTP/JSON."""
+
 OPS_PORTS: Mapping[str, int] = MappingProxyType(
     {
         "ingest": 7409,
@@ -58,12 +61,18 @@ class ServicePorts:
     """The loopback ports of a stack; ``ops`` is by process name, such as ``worker-2``."""
 
     ingest: int
+    http: int
     coordinator: int
     ops: Mapping[str, int]
 
     def address(self, service: str) -> str:
         """Return ``host:port`` of the gRPC server of ingest or the coordinator."""
         return f"{LOOPBACK}:{self.ingest if service == 'ingest' else self.coordinator}"
+
+    @property
+    def http_url(self) -> str:
+        """The URL of ingest's HTTP/JSON, without a path."""
+        return f"http://{LOOPBACK}:{self.http}"
 
     def ops_url(self, name: str) -> str:
         """Return the URL of a process' ops server, without a path."""
@@ -85,8 +94,8 @@ def service_of(name: str) -> str:
 def choose_free_ports(workers: int) -> ServicePorts:
     """Choose ports that nobody listens on now."""
     names = process_names(workers)
-    ingest, coordinator, *ops = free_ports(2 + len(names))
-    return ServicePorts(ingest, coordinator, dict(zip(names, ops, strict=True)))
+    ingest, http, coordinator, *ops = free_ports(3 + len(names))
+    return ServicePorts(ingest, http, coordinator, dict(zip(names, ops, strict=True)))
 
 
 def choose_default_ports(workers: int) -> ServicePorts:
@@ -100,11 +109,12 @@ def choose_default_ports(workers: int) -> ServicePorts:
             raise StackError.port_busy(owner, port, "take free ports with --free-ports")
     others = [name for name in process_names(workers) if name not in first]
     extra = dict(zip(others, free_ports(len(others)), strict=True))
-    return ServicePorts(GRPC_PORTS["ingest"], GRPC_PORTS["coordinator"], first | extra)
+    return ServicePorts(GRPC_PORTS["ingest"], HTTP_PORT, GRPC_PORTS["coordinator"], first | extra)
 
 
 def _default_owners() -> dict[int, str]:
     owners = {port: f"{service}'s gRPC server" for service, port in GRPC_PORTS.items()}
+    owners[HTTP_PORT] = "ingest's HTTP server"
     return owners | {port: f"{service}'s ops server" for service, port in OPS_PORTS.items()}
 
 
@@ -156,6 +166,7 @@ def _environment(name: str, ports: ServicePorts, backends: Backends) -> dict[str
     env = {"PERDURE_HOST": LOOPBACK, "PERDURE_OPS_PORT": str(ports.ops[name])}
     if service == "ingest":
         env["PERDURE_GRPC_PORT"] = str(ports.ingest)
+        env["PERDURE_HTTP_PORT"] = str(ports.http)
     if service == "coordinator":
         env["PERDURE_GRPC_PORT"] = str(ports.coordinator)
         keys = "PERDURE_COORDINATOR_CREDENTIAL_KEYS"

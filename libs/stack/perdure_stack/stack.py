@@ -94,6 +94,7 @@ class DevStack:
         return StackRecord(
             pid=os.getpid(),
             ingest_address=ports.address("ingest"),
+            http_url=ports.http_url,
             coordinator_address=ports.address("coordinator"),
             database_url=self.backends.database_url,
             redis_url=self.backends.redis_url,

@@ -80,8 +80,10 @@ class Engine:
     def __init__(self, place: Place, crew: Crew | None = None) -> None:
         self.place = place
         crew = crew or Crew()
-        ingest, coordinator, *ops = free_ports(2 + len(crew.names))
-        self.ports = ServicePorts(ingest, coordinator, dict(zip(crew.names, ops, strict=True)))
+        ingest, http, coordinator, *ops = free_ports(3 + len(crew.names))
+        self.ports = ServicePorts(
+            ingest, http, coordinator, dict(zip(crew.names, ops, strict=True))
+        )
         backends = Backends(place.database.url, place.database.url, place.redis_url)
         base_env = _base_environment()
         modules = [f"perdure_{service}" for service in SERVICES]

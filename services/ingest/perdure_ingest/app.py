@@ -34,6 +34,7 @@ from perdure_ingest.consent_servicer import ConsentServicer
 from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
 from perdure_ingest.gate.gate import Gate, everybody_is
+from perdure_ingest.http.server import HttpServer, HttpSettings
 from perdure_ingest.identity import Identify, identify
 from perdure_ingest.job_servicer import JobServicer
 from perdure_ingest.page_tokens import PageTokens
@@ -66,9 +67,17 @@ class Ingest(Group):
         self.channel = channel
         self.pool = pool
         self.gate = Gate(everybody_is(config.org))
+        served = services(doors, identify)
         self.server = RpcServer(
-            services(doors, identify),
+            served,
             ServerSettings.from_config(config, config.host, rules=RULES_OF_CALLS),
+            guard=self.gate.guard,
+        )
+        self.http = HttpServer(
+            served,
+            HttpSettings(
+                config.host, config.http_port, config.http_max_connections, rules=RULES_OF_CALLS
+            ),
             guard=self.gate.guard,
         )
         listener = Listener(
@@ -78,7 +87,9 @@ class Ingest(Group):
             pool,
             application_name="perdure-ingest-listen",
         )
-        super().__init__((_OpenedPool(pool), coordinator, watcher, listener, self.server))
+        super().__init__(
+            (_OpenedPool(pool), coordinator, watcher, listener, self.server, self.http)
+        )
 
     async def database_ready(self) -> str:
         """Return when the database answers and has the schema that is needed."""

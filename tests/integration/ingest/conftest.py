@@ -367,6 +367,7 @@ def config(
         "database_url": database.url("ingest"),
         "coordinator_address": f"127.0.0.1:{coordinator.port}",
         "grpc_port": port,
+        "http_port": 0,
         "ops_port": 0,
     }
     return IngestConfig(**(usual | config_changes))
@@ -384,6 +385,11 @@ async def ingest(config: IngestConfig) -> AsyncIterator[Ingest]:
 @pytest.fixture
 def address(ingest: Ingest) -> str:
     return f"127.0.0.1:{ingest.server.port}"
+
+
+@pytest.fixture
+def http_url(ingest: Ingest) -> str:
+    return f"http://127.0.0.1:{ingest.http.port}"
 
 
 @pytest.fixture

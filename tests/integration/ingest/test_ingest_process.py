@@ -44,6 +44,7 @@ async def test_a_process_becomes_ready_serves_and_drains(
             "PERDURE_DATABASE_URL": database.url("ingest"),
             "PERDURE_COORDINATOR_ADDRESS": f"127.0.0.1:{coordinator.port}",
             "PERDURE_INGEST_GRPC_PORT": str(port),
+            "PERDURE_INGEST_HTTP_PORT": "0",
             "PERDURE_INGEST_OPS_PORT": str(ops_port),
         },
         stderr=asyncio.subprocess.DEVNULL,

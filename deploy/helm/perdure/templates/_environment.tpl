@@ -8,6 +8,9 @@
 {{- if $service.facts.grpc }}
 - {name: PERDURE_GRPC_PORT, value: {{ $service.facts.grpc | quote }}}
 {{- end }}
+{{- with $service.facts.http }}
+- {name: PERDURE_HTTP_PORT, value: {{ . | quote }}}
+{{- end }}
 - {name: PERDURE_DRAIN_SECONDS, value: {{ $service.settings.drainSeconds | quote }}}
 - {name: PERDURE_LOG_FORMAT, value: {{ $values.telemetry.logFormat | quote }}}
 - {name: PERDURE_LOG_LEVEL, value: {{ $values.telemetry.logLevel | quote }}}

@@ -1,6 +1,6 @@
 {{/* What each service is, whatever the values say. */}}
 {{- define "perdure.facts" -}}
-ingest:      {ops: 7409, grpc: 7400, database: true,  redis: false, coordinator: true, pageTokens: true}
+ingest:      {ops: 7409, grpc: 7400, http: 7401, database: true,  redis: false, coordinator: true, pageTokens: true}
 coordinator: {ops: 7419, grpc: 7410, database: true,  redis: false, coordinator: false}
 worker:      {ops: 7429, grpc: 0,    database: false, redis: true,  coordinator: true}
 relay:       {ops: 7439, grpc: 0,    database: true,  redis: true,  coordinator: false}

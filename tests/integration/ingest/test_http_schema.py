@@ -1,0 +1,84 @@
+"""The OpenAPI document is true: what it describes is answered as it describes, whatever is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from perdure_ingest.app import Ingest
+from perdure_ingest.http.description import description
+from schemathesis.generation import GenerationMode
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+EXAMPLES = 4
+"""Of each operation and of each kind, those that fit the document and those that do not."""
+
+NO_FAULTS = {"DEADLINE_EXCEEDED", "METHOD_UNKNOWN"}
+"""Reasons of a 5xx that are none of ingest's: the scripted coordinator lacks methods."""
+
+
+def without_a_fault(ctx: Any, response: Any, case: Any) -> None:
+    if response.status_code >= 500:
+        assert response.json()["details"][0]["reason"] in NO_FAULTS, response.text
+
+
+CHECKS = [
+    without_a_fault,
+    status_code_conformance,
+    content_type_conformance,
+    response_schema_conformance,
+]
+SEED = 20301
+
+
+def operations() -> list[Any]:
+    schema = schemathesis.openapi.from_dict(json.loads(description()))
+    found: list[Any] = list(schema.get_all_operations())
+    return [each.ok() for each in found]
+
+
+async def test_the_document_is_served_without_a_key(http_url: str) -> None:
+    async with httpx.AsyncClient(base_url=http_url) as web:
+        answer = await web.get("/openapi.json")
+    assert answer.content == description()
+    assert answer.headers["Content-Type"] == "application/json"
+
+
+# The server, in this process too, draws at random while the strategies are at work.
+@pytest.mark.filterwarnings("ignore:Do not use the `random` module")
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+async def test_every_operation_answers_as_the_document_says(
+    ingest: Ingest, http_url: str, mode: GenerationMode
+) -> None:
+    await asyncio.to_thread(_try_all, http_url, mode)
+    assert ingest.is_started
+
+
+def _try_all(http_url: str, mode: GenerationMode) -> None:
+    for operation in operations():
+        _try(operation, http_url, mode)
+
+
+def _try(operation: Any, http_url: str, mode: GenerationMode) -> None:
+    @seed(SEED)
+    @settings(
+        max_examples=EXAMPLES,
+        database=None,
+        deadline=None,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def attempt(case: Any) -> None:
+        case.call_and_validate(base_url=http_url, checks=CHECKS, timeout=10)
+
+    attempt()
