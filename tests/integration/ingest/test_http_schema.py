@@ -19,8 +19,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-EXAMPLES = 4
-"""Of each operation and of each kind, those that fit the document and those that do not."""
+FEW, MANY = 2, 30
+"""Requests to each operation, of those that fit the document and of those that do not."""
 
 NO_FAULTS = {"DEADLINE_EXCEEDED", "METHOD_UNKNOWN"}
 """Reasons of a 5xx that are none of ingest's: the scripted coordinator lacks methods."""
@@ -56,22 +56,23 @@ async def test_the_document_is_served_without_a_key(http_url: str) -> None:
 # The server, in this process too, draws at random while the strategies are at work.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+@pytest.mark.parametrize("requests", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 async def test_every_operation_answers_as_the_document_says(
-    ingest: Ingest, http_url: str, mode: GenerationMode
+    ingest: Ingest, http_url: str, mode: GenerationMode, requests: int
 ) -> None:
-    await asyncio.to_thread(_try_all, http_url, mode)
+    await asyncio.to_thread(_try_all, http_url, mode, requests)
     assert ingest.is_started
 
 
-def _try_all(http_url: str, mode: GenerationMode) -> None:
+def _try_all(http_url: str, mode: GenerationMode, requests: int) -> None:
     for operation in operations():
-        _try(operation, http_url, mode)
+        _try(operation, http_url, mode, requests)
 
 
-def _try(operation: Any, http_url: str, mode: GenerationMode) -> None:
+def _try(operation: Any, http_url: str, mode: GenerationMode, requests: int) -> None:
     @seed(SEED)
     @settings(
-        max_examples=EXAMPLES,
+        max_examples=requests,
         database=None,
         deadline=None,
         phases=[Phase.generate],
