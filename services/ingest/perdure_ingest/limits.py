@@ -11,6 +11,10 @@ MAX_DOCUMENT_BYTES = 1024 * 1024
 MAX_NAME = 200
 """Characters of a workflow's name."""
 
+MAX_NODE = 63
+MAX_NODES = 1000
+"""Nodes that a migration may map."""
+
 MAX_SCOPE = 1000
 """Characters of a scope's path: the deepest with the longest ids is shorter."""
 

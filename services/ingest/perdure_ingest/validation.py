@@ -136,8 +136,9 @@ class Check:
         if message is None:
             return None
         seconds = message.seconds + message.nanos / 1e9
-        if not 0 <= seconds <= MAX_SECONDS:
+        if not 0 <= message.nanos < 10**9 or not 0 <= seconds <= MAX_SECONDS:
             self.add(field, "is not between 0 and ten years")
+            return None
         return seconds
 
     def _payload(self, field: str, value: bytes) -> None:

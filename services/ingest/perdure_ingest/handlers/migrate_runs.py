@@ -83,6 +83,7 @@ def _checked(caller: Caller, request: MigrateRunsRequest) -> control_service_pb2
     if request.on_passed not in ON_PASSED:
         fields.add("on_passed", "is no rule that this version knows")
     run_ids = _run_ids(fields, request)
+    _check_nodes(fields, request)
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     given = request.migration_id
     migration_id = fields.run_id("migration_id", given) if given else uuid4()
@@ -100,6 +101,14 @@ def _checked(caller: Caller, request: MigrateRunsRequest) -> control_service_pb2
         reason=reason,
         asked_by=caller.actor,
     )
+
+
+def _check_nodes(fields: Check, request: MigrateRunsRequest) -> None:
+    if len(request.nodes) > limits.MAX_NODES:
+        fields.add("nodes", f"has more than {limits.MAX_NODES} entries")
+    for old, new in sorted(request.nodes.items())[: limits.MAX_NODES]:
+        for node in (old, new):
+            fields.text(f"nodes[{old[: limits.MAX_NODE]!r}]", node, longest=limits.MAX_NODE)
 
 
 def _run_ids(fields: Check, request: MigrateRunsRequest) -> list[str]:

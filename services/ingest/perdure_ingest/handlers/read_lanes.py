@@ -12,12 +12,17 @@ from perdure_contracts.v1.lane_service_pb2 import (
 from perdure_store.lanes import lane_not_found, load_lanes, load_weights
 from perdure_store.pool import acquire
 
+from perdure_ingest import limits
 from perdure_ingest.doors import Doors
+from perdure_ingest.validation import Check
 from perdure_ingest.views.lanes import lane_message
 
 
 async def get_lane(doors: Doors, request: GetLaneRequest) -> GetLaneResponse:
     """Read one lane."""
+    fields = Check()
+    fields.text("lane", request.lane, longest=limits.MAX_NAME, required=True)
+    fields.refuse()
     async with acquire(doors.pool) as connection:
         lanes = await load_lanes(connection)
     if request.lane not in lanes:
