@@ -78,8 +78,8 @@ def malformed(method_input: Descriptor) -> Iterator[tuple[str, bytes]]:
 
 def _values(field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
     if _is_map(field):
-        for place in ("key", "value"):
-            yield f"NUL in a {place}", {NUL if place == "key" else "k": NUL}
+        yield "NUL in a key", {NUL: "v"}
+        yield "NUL in a value", {"k": NUL}
         yield "too many", {str(number): "v" for number in range(MANY)}
         yield "too long", {"k": "v" * LONG}
         return
@@ -103,9 +103,9 @@ def _single_values(field: FieldDescriptor) -> Iterator[tuple[str, Any]]:
         for number in _INTEGERS[field.cpp_type]:
             yield f"{number}", number
     elif field.cpp_type in _REALS:
-        for number in (float("nan"), float("inf"), -1e300):
-            yield f"{number}", number
-    elif field.type == field.TYPE_MESSAGE:
+        for real in (float("nan"), float("inf"), -1e300):
+            yield f"{real}", real
+    elif field.message_type is not None:
         yield from _inner_values(field.message_type)
 
 
@@ -129,7 +129,8 @@ def _put(message: Message, field: FieldDescriptor, value: Any) -> None:
 
 
 def _is_map(field: FieldDescriptor) -> bool:
-    return field.type == field.TYPE_MESSAGE and field.message_type.GetOptions().map_entry
+    kind = field.message_type
+    return kind is not None and kind.GetOptions().map_entry
 
 
 def _name(field: str) -> str:
