@@ -45,24 +45,23 @@ class _Broken(Exception):
 
 
 class Violations:
-    """What is wrong with one request, by field."""
+    """What is wrong with one request, by field: `found` is in the order of the request."""
 
     def __init__(self) -> None:
-        self._found: list[FieldViolation] = []
+        self.found: list[FieldViolation] = []
 
     def add(self, field: str, description: str) -> None:
         """Note a violation; beyond a limit none is noted any more."""
-        if len(self._found) < MAX_VIOLATIONS:
-            self._found.append(FieldViolation(field, description))
+        if len(self.found) < MAX_VIOLATIONS:
+            self.found.append(FieldViolation(field, description))
 
     def refuse(self) -> None:
         """Raise InvalidArgument, FIELD_INVALID, with all of them if there are any."""
-        if self._found:
-            first = self._found[0]
+        if self.found:
+            first = self.found[0]
             raise InvalidArgument(
-                f"the request has {len(self._found)} problem(s): {first.field}: "
-                f"{first.description}",
-                violations=self._found,
+                f"the request has {len(self.found)} problem(s): {first.field}: {first.description}",
+                violations=self.found,
             )
 
 
@@ -113,8 +112,8 @@ class _Document:
 
         def member() -> None:
             name = self._value(path or BODY)
-            if not isinstance(name, str):
-                self._break(path or BODY, "has a member whose name is no string")
+            if not isinstance(name, str) or not name:
+                self._break(path or BODY, "has a member without a name")
             self._expect(":", path or BODY)
             self._member(message, name, f"{path}.{name}" if path else name, seen)
 
