@@ -333,3 +333,15 @@ async def test_the_word_of_a_childs_end_outlives_the_step_that_it_is_for(
     assert (await driver.engine.run(run)).status is RunStatus.RUNNING
     await driver.settle()
     assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+
+
+async def test_a_node_starts_a_job_of_a_type_and_hears_its_output(
+    driver: Driver, child: Driver
+) -> None:
+    job = Driver(child.engine, child.org, f"job:{child.workflow}")
+    await publish(driver, job)
+    run = await driver.start(SPECIAL)
+    granted = await job.acquire(await child_of(driver, run), "work")
+    await job.succeed(granted, SPECIAL)
+    await driver.settle()
+    assert (await driver.engine.run(run)).output == SPECIAL

@@ -135,6 +135,10 @@ class Jobs:
             priority=priority,
             tags=tags or {},
         )
+        return await self.enqueue_one(job)
+
+    async def enqueue_one(self, job: NewJob) -> pb.EnqueueJobResponse:
+        """Enqueue a job, as `enqueue`."""
         return await self._transport.call(self._stub.EnqueueJob, job.message())
 
     async def enqueue_many(self, jobs: Iterable[NewJob]) -> Sequence[pb.EnqueueJobsResult]:

@@ -100,6 +100,7 @@ BY_ROLE = {
         "timers.put_off",
         "timers.drop_orphans",
     ],
+    "ingest": ["jobs.page"],
     "timer": ["timers.soonest", "timers.in_turn"],
     "sweeper": [
         "sweeps.expired_leases",
@@ -119,14 +120,20 @@ STATEMENTS = {
 
 NO_RUN = "'00000000-0000-0000-0000-000000000000'"
 
+LAST_RUN = "'ffffffff-ffff-ffff-ffff-ffffffffffff'"
+
 LOOKS = {
+    "jobs.page": (
+        "ingest",
+        f"'org1', {NO_RUN}, {LAST_RUN}, NULL, NULL, NULL, NULL, '{{}}', '{{}}', false, 101",
+    ),
     "timers.soonest": ("timer", "false, 0.05, 1001"),
     "timers.in_turn": ("timer", "false, 0.05, '', 20, 50"),
     "sweeps.expired_leases": ("sweeper", f"'epoch', {NO_RUN}, 0, 500, 3600"),
     "sweeps.old_runs": ("sweeper", f"'epoch', {NO_RUN}, 500"),
     "sweeps.drop_start_keys": ("sweeper", "1000"),
 }
-"""Who looks for what is due, with arguments."""
+"""Who looks for what is due, or rare, with arguments."""
 
 
 async def explain(

@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
-import os
-import sys
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -19,44 +13,15 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     SignalResult,
     StartRunResult,
 )
+from perdure_testkit.command_line import Command, command_at
 
 BIG = b'{"id": 1970670598291982290, "n": 18446744073709551616, "u": "\\u0000", "z": 1, "a": 2}'
-
-
-@dataclass(frozen=True, slots=True)
-class Printed:
-    status: int
-    out: str
-    err: str
-
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-Command = Callable[..., Awaitable[Printed]]
 
 
 @pytest.fixture
 def perdure(address: str, tmp_path: Path) -> Command:
     """Run `perdure ...` with the ingest's address in the environment."""
-
-    async def run(*arguments: str, stdin: bytes = b"") -> Printed:
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "perdure",
-            *arguments,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PERDURE_ADDRESS": address},
-            cwd=tmp_path,
-        )
-        out, err = await process.communicate(stdin)
-        assert process.returncode is not None
-        return Printed(process.returncode, out.decode(), err.decode())
-
-    return run
+    return command_at(address, tmp_path)
 
 
 async def test_f103_big_integers_come_back_exact_in_json(perdure: Command, rows: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from perdure_ingest.app import Ingest
 from perdure_ingest.config import IngestConfig
 from perdure_store.pool import open_pool
 from perdure_testkit.calls import Calls
+from perdure_testkit.command_line import Command, command_at
 from perdure_testkit.database import Database
 
 SCHEMA = {
@@ -50,3 +52,9 @@ async def client(
         await connected.jobs.put_type("note", handler="note.take")
         yield connected
     await ingest.stop()
+
+
+@pytest.fixture
+def perdure(client: Client, tmp_path: Path) -> Command:
+    """Run `perdure ...` against the same ingest."""
+    return command_at(client.address, tmp_path)

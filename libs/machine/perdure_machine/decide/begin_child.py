@@ -14,6 +14,7 @@ from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.stopping import new_step
 from perdure_machine.definition.model import CancelRun, ChildRun, Node
 from perdure_machine.expressions import Scope, Template, render
+from perdure_machine.job_types import NAME, PREFIX
 from perdure_machine.node_error import MAX_MESSAGE, ErrorClass
 from perdure_machine.places import Place
 from perdure_machine.replacing import replace
@@ -23,7 +24,7 @@ from perdure_machine.view import ChildState, NodeError, StepState
 MAX_DEPTH = 50
 """Runs that may stand above a run; a chain of children that starts itself ends there."""
 
-_NAME = re.compile(r"(job:)?[a-z][a-z0-9_.-]{0,127}")
+_NAME = re.compile(f"({PREFIX})?{NAME}")
 _MAX_VERSION = 2**31 - 1
 _NO_INPUT = b"{}"
 

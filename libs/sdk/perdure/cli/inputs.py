@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import click
-from perdure_contracts.v1 import run_pb2
+from perdure_contracts.v1 import job_pb2, run_pb2
 
 from perdure.cli.failures import Failure
 from perdure.workflow import Workflow
@@ -18,6 +18,7 @@ from perdure.workflow import Workflow
 STDIN = "-"
 _PYTHON_NAME = re.compile(r"([A-Za-z_][\w.]*):([A-Za-z_]\w*)")
 _STATUS_PREFIX = "RUN_STATUS_"
+_JOB_STATUS_PREFIX = "JOB_STATUS_"
 
 STATUSES = tuple(
     name.removeprefix(_STATUS_PREFIX).lower()
@@ -25,6 +26,13 @@ STATUSES = tuple(
     if number != run_pb2.RUN_STATUS_UNSPECIFIED
 )
 """The words for a run's status."""
+
+JOB_STATUSES = tuple(
+    name.removeprefix(_JOB_STATUS_PREFIX).lower()
+    for name, number in job_pb2.JobStatus.items()
+    if number != job_pb2.JOB_STATUS_UNSPECIFIED
+)
+"""The words for a job's status."""
 
 
 def read_file(name: str) -> bytes:
@@ -92,6 +100,13 @@ def read_status(given: str | None) -> run_pb2.RunStatus.ValueType:
     if given is None:
         return run_pb2.RUN_STATUS_UNSPECIFIED
     return run_pb2.RunStatus.Value(f"{_STATUS_PREFIX}{given.upper()}")
+
+
+def read_job_status(given: str | None) -> job_pb2.JobStatus.ValueType:
+    """Return the status of a word."""
+    if given is None:
+        return job_pb2.JOB_STATUS_UNSPECIFIED
+    return job_pb2.JobStatus.Value(f"{_JOB_STATUS_PREFIX}{given.upper()}")
 
 
 class Instant(click.ParamType[datetime]):

@@ -10,6 +10,7 @@ from perdure.cli.dead_letters import dlq
 from perdure.cli.doctor import doctor
 from perdure.cli.effects import effect
 from perdure.cli.erase import erase
+from perdure.cli.job import job
 from perdure.cli.lane import lane
 from perdure.cli.plugins import brought_command, brought_names, service_command
 from perdure.cli.run import run
@@ -37,7 +38,7 @@ def cli() -> None:
 
 
 for _command in (
-    workflow, run, dlq, effect, connection, suppression, erase, budget, lane, doctor,
+    workflow, run, job, dlq, effect, connection, suppression, erase, budget, lane, doctor,
     service_command(),
 ):  # fmt: skip
     cli.add_command(_command)

@@ -24,6 +24,8 @@ _COLOURS = {
     "outcome_unknown": "yellow",
     "parked": "yellow",
     "paused": "yellow",
+    "scheduled": "cyan",
+    "queued": "cyan",
     "compensating": "yellow",
 }
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
