@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from perdure import Client
 from perdure_ingest.app import Ingest
@@ -34,10 +35,7 @@ async def coordinator_address(serve: Callable[..., Awaitable[tuple[Any, str]]]) 
 
 
 @pytest.fixture
-async def client(
-    database: Database, calls: Calls, coordinator_address: str
-) -> AsyncIterator[Client]:
-    """A client; the job types `mail`, which has a schema, and `note`, which has none, are made."""
+async def ingest(database: Database, coordinator_address: str) -> AsyncIterator[Ingest]:
     config = IngestConfig(
         database_url=database.url("ingest"),
         coordinator_address=coordinator_address,
@@ -46,13 +44,27 @@ async def client(
         ops_port=0,
     )
     pool = await open_pool(config.database_url, size=5, application_name="perdure-ingest")
-    ingest = Ingest(config, pool)
-    await ingest.start()
+    process = Ingest(config, pool)
+    await process.start()
+    yield process
+    await process.stop()
+
+
+@pytest.fixture
+async def client(ingest: Ingest, calls: Calls) -> AsyncIterator[Client]:
+    """A client; the job types `mail`, which has a schema, and `note`, which has none, are made."""
     async with Client(f"127.0.0.1:{ingest.server.port}", timeout=20.0) as connected:
         await connected.jobs.put_type("mail", handler="mail.send", payload_schema=SCHEMA)
         await connected.jobs.put_type("note", handler="note.take")
         yield connected
-    await ingest.stop()
+
+
+@pytest.fixture
+async def web(ingest: Ingest, client: Client) -> AsyncIterator[httpx.AsyncClient]:
+    """The same door over HTTP."""
+    url = f"http://127.0.0.1:{ingest.http.port}"
+    async with httpx.AsyncClient(base_url=url, timeout=20.0, verify=False) as connected:
+        yield connected
 
 
 @pytest.fixture

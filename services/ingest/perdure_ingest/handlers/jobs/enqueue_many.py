@@ -22,7 +22,11 @@ from perdure_store.reads.jobs import read_latest_types
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.jobs.enqueue import check, enqueue
-from perdure_ingest.handlers.jobs.refusals import job_type_not_found, payload_violations
+from perdure_ingest.handlers.jobs.refusals import (
+    does_not_fit,
+    job_type_not_found,
+    payload_violations,
+)
 from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
@@ -79,10 +83,7 @@ def _check_payloads(jobs: Sequence[EnqueueJobRequest], schemas: Mapping[str, byt
         except InvalidArgument as refusal:
             found += payload_violations(refusal, f"jobs[{place}].")
     if found:
-        raise InvalidArgument(
-            f"{len(found)} field(s) do not fit: {found[0].field}: {found[0].description}",
-            violations=found,
-        )
+        raise does_not_fit(found)
 
 
 async def _outcome(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from uuid import UUID
 
 from perdure_machine.job_types import field_of
@@ -45,14 +46,18 @@ def of_enqueueing(refusal: PerdureError, job_type: str) -> PerdureError:
             reason=Reason.JOB_ALREADY_ENQUEUED,
             metadata={"job_id": first},
         )
-    if isinstance(refusal, InvalidArgument):
-        return InvalidArgument(
-            refusal.message,
-            reason=refusal.reason,
-            metadata=refusal.metadata,
-            violations=payload_violations(refusal),
-        )
+    if isinstance(refusal, InvalidArgument) and refusal.reason == Reason.FIELD_INVALID:
+        return does_not_fit(payload_violations(refusal))
     return refusal
+
+
+def does_not_fit(violations: Sequence[FieldViolation]) -> InvalidArgument:
+    """Build the error of payloads that do not fit their types, or what else a start refused."""
+    first = violations[0]
+    return InvalidArgument(
+        f"{len(violations)} field(s) do not fit: {first.field}: {first.description}",
+        violations=violations,
+    )
 
 
 def payload_violations(refusal: InvalidArgument, place: str = "") -> list[FieldViolation]:
