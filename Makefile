@@ -46,7 +46,7 @@ $(STAMPS)/contracts: $(STAMPS)/sync $(PROTOS) buf.yaml buf.gen.yaml tools/genera
 
 # ---- check
 
-CHECKS := format lint types imports buf-lint fail-point-lint code-rules helm-lint helm-render docs-check openapi-check
+CHECKS := format lint types imports buf-lint proto-breaking fail-point-lint code-rules helm-lint helm-render docs-check openapi-check
 
 .PHONY: check format proto $(CHECKS)
 check: setup $(HELM) ## Run every check: format, lint, types, imports, protos, own lints, chart, docs.
@@ -85,7 +85,7 @@ docs-check: setup ## Check that each folder has its README, each link its target
 openapi-check: setup ## Check that the OpenAPI document is what the protos say.
 	@$(BIN)/python -m tools.write_openapi --check
 
-.PHONY: fix proto-breaking schema openapi
+.PHONY: fix schema openapi
 fix: setup ## Reformat code and protos, apply ruff's safe repairs.
 	@$(BIN)/ruff format $(PYTHON_ROOTS); $(BIN)/ruff check --fix $(PYTHON_ROOTS); $(BIN)/buf format --write proto
 

@@ -17,6 +17,7 @@ ROOT = Path(__file__).resolve().parent.parent
 CONTRACTS = ROOT / "libs" / "contracts" / "perdure_contracts"
 GOOGLEAPIS = ROOT / ".perdure" / "googleapis"
 GOOGLE_FOLDERS = ("google/api", "google/rpc")
+SERVICE_CONFIG = Path("v1", "service_config.json")
 CONTEXT_TYPE = re.compile(r"(?<=_aio\.ServicerContext\[).*(?=\],$)", re.MULTILINE)
 WRAPPED_TYPE = re.compile(r"_abc\.(?:AsyncIterator|Awaitable)\[([\w.]+)\]")
 PROTO_PACKAGE = re.compile(r"\bperdure\.((?:internal\.)?(?:v\d+|keda))(?= import |\.\w+_pb2\b)")
@@ -46,7 +47,10 @@ def copy_googleapis() -> None:
 
 
 def moved_files(generated: Path) -> dict[Path, str]:
-    """Return path below `perdure_contracts` -> text: no empty service file, every `__init__.py`."""
+    """Return path below `perdure_contracts` -> text: no empty service file, every `__init__.py`.
+
+    The configuration that clients take from their channels stands beside the code.
+    """
     files = {Path("__init__.py"): '"""Generated from proto/ by `make generate`."""\n'}
     for path in sorted(generated.rglob("*.py*")):
         text = corrected_contexts(path.read_text())
@@ -56,6 +60,7 @@ def moved_files(generated: Path) -> dict[Path, str]:
         files[relative] = PROTO_PACKAGE.sub(r"perdure_contracts.\1", text)
         for parent in relative.parents:
             files.setdefault(parent / "__init__.py", "")
+    files[SERVICE_CONFIG] = (ROOT / "proto" / "perdure" / SERVICE_CONFIG).read_text()
     return files
 
 

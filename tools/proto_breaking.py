@@ -1,7 +1,7 @@
 """Compare the protos with those of the newest release: what did it compile or read that breaks now?
 
-Usage: python -m tools.proto_breaking [REVISION]. Without a revision it is the newest tag; without
-a tag there is nothing to break.
+Usage: python -m tools.proto_breaking [REVISION]. Without a revision it is the newest tag of a
+release that this checkout has; one that was made without tags compares with nothing, and says so.
 """
 
 import subprocess
@@ -16,8 +16,8 @@ BUF = ROOT / ".venv" / "bin" / "buf"
 
 
 def newest_tag() -> str | None:
-    """Return the newest tag that HEAD descends from, if any."""
-    command = ["git", "describe", "--tags", "--abbrev=0"]
+    """Return the newest tag of a release that HEAD descends from, if any."""
+    command = ["git", "describe", "--tags", "--abbrev=0", "--match", "v[0-9]*"]
     found = subprocess.run(command, cwd=ROOT, check=False, capture_output=True, text=True)
     return found.stdout.strip() or None
 
@@ -38,7 +38,7 @@ def main() -> int:
     """Run buf; the exit status is its own."""
     revision = sys.argv[1] if len(sys.argv) > 1 else newest_tag()
     if revision is None:
-        print("proto-breaking: no release to compare with")
+        print("proto-breaking: not compared, this checkout has no tag of a release (git fetch --tags)")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         unpack(revision, Path(folder))

@@ -7,6 +7,7 @@ import random
 import time
 from collections.abc import AsyncGenerator
 from functools import cached_property
+from importlib.resources import files
 from typing import TypeVar
 
 import grpc
@@ -28,11 +29,16 @@ STREAM_SECONDS = 300.0
 RequestT = TypeVar("RequestT")
 ResponseT = TypeVar("ResponseT")
 
+SERVICE_CONFIG = (files("perdure_contracts.v1") / "service_config.json").read_text("utf-8")
+"""What the channel does by itself: which replica gets a call, and how long a call may take."""
+
 _OPTIONS = (
+    ("grpc.service_config", SERVICE_CONFIG),
+    # Calls are repeated here, with the wait that the server asks for, which the transport ignores.
+    ("grpc.enable_retries", 0),
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 5000),
     ("grpc.keepalive_time_ms", 60_000),
-    ("grpc.lb_policy_name", "round_robin"),
 )
 
 

@@ -17,6 +17,7 @@ async def ingest(database: Database, coordinator_address: str) -> AsyncIterator[
         database_url=database.url("ingest"),
         coordinator_address=coordinator_address,
         grpc_port=0,
+        http_port=0,
         ops_port=0,
     )
     pool = await open_pool(config.database_url, size=5, application_name="perdure-ingest")

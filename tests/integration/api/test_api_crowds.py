@@ -1,0 +1,95 @@
+"""Many idle callers, and callers that never finish a request: others are served all the while."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AsyncExitStack, ExitStack
+from typing import Any
+
+import grpc
+import pytest
+from perdure import Client
+from perdure_contracts.v1.run_service_pb2 import WatchRunRequest
+from perdure_contracts.v1.run_service_pb2_grpc import RunServiceStub
+from perdure_ingest.app import Ingest
+from perdure_runtime.errors import Reason, ResourceExhausted
+from perdure_runtime.rpc.errors import from_call_error
+
+STREAMS = 1000
+"""As many as one process watches runs for."""
+
+PER_CONNECTION = 100
+UNFINISHED = 200
+PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+"""What begins a connection of HTTP/2; these callers stop somewhere in it."""
+
+
+@pytest.fixture
+async def run_id(address: str) -> AsyncIterator[str]:
+    """A run that waits for an hour."""
+    async with Client(address, timeout=20.0) as client:
+        await client.publish_workflow(json.dumps({"name": "w", "nodes": {"a": {"wait": "1h"}}}))
+        yield (await client.start_run("w")).run_id
+
+
+async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
+    ingest: Ingest, address: str, run_id: str
+) -> None:
+    async with AsyncExitStack() as stack:
+        channels = [
+            await stack.enter_async_context(grpc.aio.insecure_channel(address, (("n", number),)))
+            for number in range(STREAMS // PER_CONNECTION)
+        ]
+        request = WatchRunRequest(run_id=run_id)
+        streams: list[Any] = [
+            RunServiceStub(channel).WatchRun(request)
+            for channel in channels
+            for _ in range(PER_CONNECTION)
+        ]
+        first = await asyncio.gather(*(stream.read() for stream in streams))
+        assert {answer.run.run_id for answer in first} == {run_id}
+        await is_refused(channels[0], request)
+        await others_are_served(address, run_id)
+        ends = asyncio.gather(*(stream.read() for stream in streams))
+        await ingest.drain()
+        assert set(await ends) == {grpc.aio.EOF}
+        assert {await stream.code() for stream in streams} == {grpc.StatusCode.OK}
+
+
+@pytest.fixture
+def unfinished(address: str) -> Iterator[int]:
+    """Callers whose requests never end; returns how many."""
+    host, _, port = address.partition(":")
+    with ExitStack() as stack:
+        for number in range(UNFINISHED):
+            one = stack.enter_context(socket.create_connection((host, int(port))))
+            one.sendall(PREFACE[: number % len(PREFACE) + 1])
+        yield UNFINISHED
+
+
+@pytest.mark.usefixtures("unfinished")
+async def test_callers_that_never_finish_leave_other_callers_served(
+    address: str, run_id: str
+) -> None:
+    await others_are_served(address, run_id)
+
+
+async def is_refused(channel: grpc.aio.Channel, request: WatchRunRequest) -> None:
+    """See that one stream more is told to come back."""
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await RunServiceStub(channel).WatchRun(request).read()
+    error = from_call_error(refused.value)
+    assert isinstance(error, ResourceExhausted)
+    assert (error.reason, error.metadata["scope"]) == (Reason.RATE_LIMITED, "watch")
+    assert error.retry_after
+
+
+async def others_are_served(address: str, run_id: str) -> None:
+    """Call as others do; each call has 5 s."""
+    async with Client(address, timeout=5.0, attempts=1) as client:
+        for _ in range(20):
+            assert (await client.get_run(run_id)).run_id == run_id
+        assert (await client.start_run("w")).created
