@@ -38,7 +38,7 @@ def main() -> int:
     """Run buf; the exit status is its own."""
     revision = sys.argv[1] if len(sys.argv) > 1 else newest_tag()
     if revision is None:
-        print("proto-breaking: not compared, this checkout has no tag of a release (git fetch --tags)")
+        print("proto-breaking: not compared: no tag of a release here (git fetch --tags)")
         return 0
     with tempfile.TemporaryDirectory() as folder:
         unpack(revision, Path(folder))
