@@ -200,6 +200,42 @@ AS $function$
 $function$
 ;
 
+CREATE FUNCTION installation_audit(below bigint, most integer)
+ RETURNS TABLE(audit_id bigint, org text, at timestamp with time zone, actor text, action text, target text, details bytea)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    SELECT a.audit_id, a.org, a.at, a.actor, a.action, a.target, a.details
+      FROM audit_log AS a WHERE a.org IS NULL AND a.audit_id < below ORDER BY a.audit_id DESC LIMIT most
+$function$
+;
+
+CREATE FUNCTION isolate_orgs(isolated regclass, mine text DEFAULT 'org = nullif(current_setting(''perdure.org'', true), '''')'::text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+BEGIN
+    EXECUTE format('ALTER TABLE %s ENABLE ROW LEVEL SECURITY', isolated);
+    EXECUTE format('CREATE POLICY own_org ON %s FOR SELECT TO perdure_ingest USING (%s)', isolated, mine);
+    EXECUTE format(
+        'CREATE POLICY all_orgs ON %s TO perdure_coordinator, perdure_relay, perdure_timer, perdure_sweeper'
+        ' USING (true) WITH CHECK (true)', isolated
+    );
+END
+$function$
+;
+
+CREATE FUNCTION org_weights()
+ RETURNS TABLE(org text, weight smallint)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    SELECT o.org, o.weight FROM orgs AS o ORDER BY o.org
+$function$
+;
+
 CREATE FUNCTION period_end(period text, at timestamp with time zone)
  RETURNS timestamp with time zone
  LANGUAGE sql
@@ -222,6 +258,19 @@ BEGIN
     RAISE EXCEPTION 'a published workflow never changes' USING ERRCODE = 'integrity_constraint_violation',
         CONSTRAINT = 'workflows_immutable';
 END
+$function$
+;
+
+CREATE FUNCTION runs_past(orgs text[], run_ids uuid[], revisions bigint[])
+ RETURNS TABLE(org text, run_id uuid)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    SELECT r.org, r.run_id
+      FROM unnest(orgs, run_ids, revisions) AS wanted (org, run_id, revision)
+      JOIN runs AS r ON r.run_id = wanted.run_id AND r.org = wanted.org AND r.revision > wanted.revision
+     WHERE r.run_id = ANY (run_ids)
 $function$
 ;
 
@@ -943,7 +992,7 @@ CREATE INDEX budget_charges_of_run ON budget_charges (run_id, step);
 
 -- ---- Views
 
-CREATE VIEW ways_of_waiting AS
+CREATE VIEW ways_of_waiting WITH (security_invoker=true) AS
  SELECT t.run_id,
     t.step
    FROM timers t
@@ -964,7 +1013,7 @@ UNION ALL
     w.step
    FROM signal_waits w;
 
-CREATE VIEW standing_causes AS
+CREATE VIEW standing_causes WITH (security_invoker=true) AS
  SELECT s.run_id,
     s.step
    FROM steps s
@@ -999,7 +1048,7 @@ UNION ALL
                     ELSE e.waiter
                 END));
 
-CREATE VIEW places_in_turn AS
+CREATE VIEW places_in_turn WITH (security_invoker=true) AS
  SELECT w.run_id
    FROM exclusive_waiters w
      JOIN exclusive_keys k ON k.org = w.org AND k.key = w.key
@@ -1008,7 +1057,7 @@ CREATE VIEW places_in_turn AS
            FROM timers t
           WHERE t.run_id = h.run_id AND t.kind = 'hand_over'::text));
 
-CREATE VIEW no_way_forward AS
+CREATE VIEW no_way_forward WITH (security_invoker=true) AS
  SELECT s.org,
     s.run_id,
     s.step,
@@ -1233,6 +1282,161 @@ REVOKE EXECUTE ON FUNCTION erase_tries(uuid,integer,integer,bytea) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION erase_tries(uuid,integer,integer,bytea) TO perdure_coordinator;
 REVOKE EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) TO perdure_coordinator;
+REVOKE EXECUTE ON FUNCTION installation_audit(bigint,integer) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION installation_audit(bigint,integer) TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION installation_audit(bigint,integer) TO perdure_ingest;
+REVOKE EXECUTE ON FUNCTION isolate_orgs(regclass,text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION org_weights() FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION org_weights() TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION org_weights() TO perdure_ingest;
+GRANT EXECUTE ON FUNCTION org_weights() TO perdure_relay;
+REVOKE EXECUTE ON FUNCTION runs_past(text[],uuid[],bigint[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION runs_past(text[],uuid[],bigint[]) TO perdure_ingest;
+
+-- ---- Rows
+
+ALTER TABLE orgs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON orgs TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON orgs FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE workflows ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON workflows TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON workflows FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE workflow_nodes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON workflow_nodes TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON workflow_nodes FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM workflows owner
+  WHERE (owner.workflow_id = workflow_nodes.workflow_id))));
+ALTER TABLE runs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON runs TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON runs FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE run_tags ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON run_tags TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON run_tags FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE steps ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON steps TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON steps FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE attempts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON attempts TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON attempts FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM runs owner
+  WHERE (owner.run_id = attempts.run_id))));
+ALTER TABLE effects ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON effects TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON effects FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE history ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON history TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON history FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM runs owner
+  WHERE (owner.run_id = history.run_id))));
+ALTER TABLE start_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON start_keys TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON start_keys FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE outbox ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON outbox TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON outbox FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE timers ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON timers TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON timers FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE scopes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON scopes TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON scopes FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM runs owner
+  WHERE (owner.run_id = scopes.run_id))));
+ALTER TABLE blocks ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON blocks TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON blocks FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM runs owner
+  WHERE (owner.run_id = blocks.run_id))));
+ALTER TABLE children ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON children TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON children FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE correlation_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON correlation_keys TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON correlation_keys FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE signals ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON signals TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON signals FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE signal_waits ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON signal_waits TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON signal_waits FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE dead_letters ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON dead_letters TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON dead_letters FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE exclusive_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON exclusive_keys TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON exclusive_keys FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE exclusive_waiters ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON exclusive_waiters TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON exclusive_waiters FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE run_migrations ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON run_migrations TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON run_migrations FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE run_migration_outcomes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON run_migration_outcomes TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON run_migration_outcomes FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM run_migrations owner
+  WHERE (owner.migration_id = run_migration_outcomes.migration_id))));
+ALTER TABLE audit_log ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON audit_log TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON audit_log FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE run_subjects ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON run_subjects TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON run_subjects FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE suppressions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON suppressions TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON suppressions FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE workflow_lanes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON workflow_lanes TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON workflow_lanes FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM workflows owner
+  WHERE (owner.workflow_id = workflow_lanes.workflow_id))));
+ALTER TABLE erasures ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON erasures TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON erasures FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE erasure_runs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON erasure_runs TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON erasure_runs FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM erasures owner
+  WHERE (owner.erasure_id = erasure_runs.erasure_id))));
+ALTER TABLE erasure_counts ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON erasure_counts TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON erasure_counts FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM erasures owner
+  WHERE (owner.erasure_id = erasure_counts.erasure_id))));
+ALTER TABLE connections ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON connections TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON connections FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE connection_secrets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON connection_secrets TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON connection_secrets FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE connection_slots ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON connection_slots TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON connection_slots FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE causes ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON causes TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON causes FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE step_connections ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON step_connections TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON step_connections FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE budgets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON budgets TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON budgets FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE budget_charges ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON budget_charges TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON budget_charges FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE step_costs ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON step_costs TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON step_costs FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM runs owner
+  WHERE (owner.run_id = step_costs.run_id))));
+ALTER TABLE run_spending ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON run_spending TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON run_spending FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM runs owner
+  WHERE (owner.run_id = run_spending.run_id))));
+ALTER TABLE effect_decisions ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON effect_decisions TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON effect_decisions FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
 
 DO $$
 BEGIN

@@ -45,5 +45,8 @@ async def read_audit(
     connection: Connection, org: str | None, *, below: int = NEWEST, limit: int
 ) -> list[AuditLine]:
     """Return the newest lines of an org with ids less than `below`; None: of no org."""
-    found = await connection.fetch(sql("audit.page"), org, below, limit)
+    if org is None:
+        found = await connection.fetch(sql("audit.page_of_installation"), below, limit)
+    else:
+        found = await connection.fetch(sql("audit.page"), org, below, limit)
     return [AuditLine(**record) for record in found]

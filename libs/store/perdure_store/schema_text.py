@@ -29,6 +29,7 @@ SECTIONS = (
     (None, "table_grants"),
     (None, "column_grants"),
     (None, "function_grants"),
+    ("Rows", "row_security"),
 )
 """Heading, or None to go on under the one before, and query of `queries/schema_text.sql`."""
 

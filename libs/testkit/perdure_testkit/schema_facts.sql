@@ -43,6 +43,13 @@ SELECT 'trigger', format('%s.%s', c.relname, t.tgname),
   FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid
  WHERE c.relnamespace = 'public'::regnamespace AND NOT t.tgisinternal
 UNION ALL
+SELECT 'policy', format('%s.%s', c.relname, p.polname),
+       concat_ws(' | ', p.polcmd, p.polpermissive::text,
+                 (SELECT string_agg(role::regrole::text, ', ' ORDER BY role::regrole::text) FROM unnest(p.polroles) AS role),
+                 pg_get_expr(p.polqual, c.oid), pg_get_expr(p.polwithcheck, c.oid))
+  FROM pg_policy AS p JOIN pg_class AS c ON c.oid = p.polrelid
+ WHERE c.relnamespace = 'public'::regnamespace
+UNION ALL
 SELECT 'right', given.object, format('%s to %s%s', acl.privilege_type,
        CASE WHEN acl.grantee = 0 THEN 'PUBLIC' ELSE acl.grantee::regrole::text END,
        CASE WHEN acl.is_grantable THEN ' with grant option' END)

@@ -10,11 +10,13 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-import asyncpg
 import pytest
 from perdure_store.apply.children import WRITE_CHILDREN
 from perdure_store.apply.write import WRITE
 from perdure_store.apply.write_scopes import WRITE_SCOPES
+from perdure_store.org_reads import reading
+from perdure_store.pool import Connection
+from perdure_store.reads.runs import LARGEST_ID
 from perdure_store.sql import sql
 from perdure_testkit.database import Database
 
@@ -111,6 +113,29 @@ BY_ROLE = {
     ],
 }
 
+DOOR_READS = {
+    "reads.run_snapshots": "ARRAY[{org}], ARRAY[{run}::uuid], '{{-1}}', true, ''",
+    "reads.published": "{org}, {run}, 'answer'",
+    "reads.run_payload_bytes": "{run}, ''",
+    "reads.list_scopes": "{org}, {run}, 3, 0, 100",
+    "reads.run_exists": "{org}, {run}",
+    "reads.run_history": "{run}, 0, 100",
+    "reads.list_runs": "{org}, {last}, NULL, NULL, NULL, NULL, NULL, NULL, '{{}}', '{{}}', 51,"
+    " NULL, NULL, NULL, NULL",
+    "reads.no_way_forward": "{org}, 100",
+    "reads.unsettled_effects": "{org}, 100, '1 min', '1 h'",
+    "reads.work_not_picked": "{org}, 100, '1 min'",
+    "reads.overdue_timers": "{org}, 100, '1 min'",
+    "reads.parked_on_timers": "{org}, 100",
+    "dead_letters.page": "{org}, NULL, NULL, {last}, 50",
+    "connections.list": "{org}, '', '', 50",
+    "connections.troubled": "{org}, 50",
+}
+"""What the doors read for one org, with arguments."""
+
+OF_THE_DOCTOR = {"reads.no_way_forward", "reads.unsettled_effects"}
+"""Who reads all that is open, with these policies or without."""
+
 STATEMENTS = {
     "apply.write": WRITE,
     "scopes.write": WRITE_SCOPES,
@@ -137,12 +162,13 @@ LOOKS = {
 
 
 async def explain(
-    connection: asyncpg.Connection, name: str, arguments: str = "", options: str = ""
+    connection: Connection, name: str, arguments: str = "", options: str = "", generic: bool = True
 ) -> dict[str, Any]:
-    """Return the generic plan of a query; `arguments` are SQL, by default nulls."""
+    """Return a query's plan; `arguments` are SQL, by default nulls; not `generic`: for them."""
     text = STATEMENTS[name].text if name in STATEMENTS else sql(name)
     count = max(int(place) for place in re.findall(r"\$(\d+)", text))
-    await connection.execute("SET plan_cache_mode = force_generic_plan")
+    if generic:
+        await connection.execute("SET plan_cache_mode = force_generic_plan")
     await connection.execute(f"PREPARE explained AS {text}")
     call = arguments or ", ".join(["NULL"] * count)
     plan = await connection.fetchval(f"EXPLAIN (FORMAT JSON{options}) EXECUTE explained ({call})")
@@ -208,3 +234,28 @@ async def blocks_read(database: Database, name: str) -> int:
     plan = await explain(connection, name, arguments, ", ANALYZE, BUFFERS")
     assert plan["Actual Rows"] == 0
     return int(plan["Shared Hit Blocks"] + plan["Shared Read Blocks"])
+
+
+@pytest.mark.breaks_r10("rows are made in bulk, without a word of what the machine would write")
+async def test_row_level_security_leaves_the_doors_reads_their_indexes(database: Database) -> None:
+    admin = await database.connect()
+    await admin.execute(FILL)
+    run = await admin.fetchval("SELECT run_id FROM runs WHERE org = 'org7' LIMIT 1")
+    given = {"org": "'org7'", "run": f"'{run}'", "last": f"'{LARGEST_ID}'"}
+    pool = await database.open_pool("ingest", size=1)
+
+    found = {}
+    for name, arguments in DOOR_READS.items():
+        asked = arguments.format(**given)
+        usual = await scans_for(admin, name, asked)
+        async with reading(pool, "org7") as connection:
+            whole = await scans_for(connection, name, asked)
+        if more := set(whole) - set(usual if name in OF_THE_DOCTOR else ()):
+            found[name] = more
+    assert found == {}
+
+
+async def scans_for(connection: Connection, name: str, arguments: str) -> list[str]:
+    plan = await explain(connection, name, arguments, generic=False)
+    await connection.execute("DEALLOCATE explained")
+    return whole_scans(plan)

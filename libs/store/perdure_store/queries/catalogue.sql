@@ -31,7 +31,7 @@ DELETE FROM lanes WHERE lane = $1
 
 -- name: orgs
 -- Every org and its weight.
-SELECT org, weight FROM orgs ORDER BY org
+SELECT org, weight FROM org_weights()
 
 -- name: lock_org
 -- The weight of an org, locked against other changes.

@@ -58,6 +58,10 @@ SELECT r.run_id, r.org, r.workflow, r.workflow_version, r.status::text AS status
   JOIN runs AS r ON r.run_id = wanted.run_id AND r.org = wanted.org AND r.revision > wanted.revision
  WHERE r.run_id = ANY ($2::uuid[]);
 
+-- name: runs_past
+-- Which watched runs, of any org, are past the revision that is known of them.
+SELECT org, run_id FROM runs_past($1, $2, $3);
+
 -- name: published
 -- Reads what a run has published under a name: no row if no node of it would, a null output if none has so far.
 SELECT s.output

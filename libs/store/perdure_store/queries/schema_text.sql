@@ -67,7 +67,8 @@ SELECT replace(replace(replace(pg_get_indexdef(x.indexrelid), ' ON ONLY ', ' ON 
 
 -- name: views
 -- The views.
-SELECT format(E'CREATE VIEW %I AS\n%s', c.relname, pg_get_viewdef(c.oid, true)) AS ddl
+SELECT format(E'CREATE VIEW %I%s AS\n%s', c.relname,
+              coalesce(' WITH (' || array_to_string(c.reloptions, ', ') || ')', ''), pg_get_viewdef(c.oid, true)) AS ddl
   FROM pg_class AS c
  WHERE c.relnamespace = 'public'::regnamespace AND c.relkind = 'v'
  ORDER BY c.oid
@@ -79,6 +80,21 @@ SELECT replace(replace(pg_get_triggerdef(t.oid), ' ON public.', ' ON '),
   FROM pg_trigger AS t JOIN pg_class AS c ON c.oid = t.tgrelid
  WHERE c.relnamespace = 'public'::regnamespace AND NOT t.tgisinternal AND NOT c.relispartition
  ORDER BY c.oid, t.tgname
+
+-- name: row_security
+-- Which tables show their rows by policies, and the policies.
+SELECT concat_ws(E'\n', format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY;', c.relname), string_agg(
+           format('CREATE POLICY %I ON %I%s TO %s%s%s;', p.polname, c.relname,
+                  CASE p.polcmd WHEN 'r' THEN ' FOR SELECT' ELSE '' END,
+                  (SELECT string_agg(quote_ident(role::regrole::text), ', ' ORDER BY role::regrole::text)
+                     FROM unnest(p.polroles) AS role),
+                  ' USING (' || pg_get_expr(p.polqual, c.oid) || ')',
+                  ' WITH CHECK (' || pg_get_expr(p.polwithcheck, c.oid) || ')'), E'\n' ORDER BY p.polname
+       )) AS ddl
+  FROM pg_class AS c LEFT JOIN pg_policy AS p ON p.polrelid = c.oid
+ WHERE c.relnamespace = 'public'::regnamespace AND c.relrowsecurity
+ GROUP BY c.oid, c.relname
+ ORDER BY c.oid
 
 -- name: table_grants
 -- Who may do what with tables and views.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -9,6 +10,7 @@ from uuid import UUID
 
 import asyncpg
 
+from perdure_store.org_reads import reading
 from perdure_store.pool import Connection, acquire
 from perdure_store.reads.rows import (
     AttemptRow,
@@ -60,38 +62,37 @@ async def read_run(
 ) -> RunSnapshot | None:
     """Read one run with the steps of a scope, None if the org has none of that id."""
     watched = [Watched(org, run_id)]
-    found = await read_changed(pool, watched, with_payloads=with_payloads, scope=scope)
+    found = await _snapshots(pool, org, watched, with_payloads=with_payloads, scope=scope)
     return found[0] if found else None
 
 
-async def read_changed(
-    pool: asyncpg.Pool, watched: Sequence[Watched], *, with_payloads: bool, scope: str = ""
-) -> list[RunSnapshot]:
-    """Read those runs that are past the revision known of them, in one query (p12)."""
+async def read_changed(pool: asyncpg.Pool, watched: Sequence[Watched]) -> list[RunSnapshot]:
+    """Read those runs that are past the revision known of them, without payloads.
+
+    One query finds them (p12), and one more reads those of each org that has some.
+    """
+    by_org: defaultdict[str, list[Watched]] = defaultdict(list)
     async with acquire(pool) as connection:
-        found = await connection.fetch(
-            sql("reads.run_snapshots"),
-            [each.org for each in watched],
-            [each.run_id for each in watched],
-            [each.revision for each in watched],
-            with_payloads,
-            scope,
-        )
-    return [_snapshot(record) for record in found]
+        for row in await connection.fetch(sql("reads.runs_past"), *_columns(watched)):
+            by_org[row["org"]].append(Watched(row["org"], row["run_id"]))
+    found: list[RunSnapshot] = []
+    for org, changed in by_org.items():
+        found += await _snapshots(pool, org, changed, with_payloads=False, scope="")
+    return found
 
 
 async def read_published(
     pool: asyncpg.Pool, org: str, run_id: UUID, name: str
 ) -> tuple[bool, bytes | None]:
     """Tell whether a node of the run publishes under `name`, and the value if it has."""
-    async with acquire(pool) as connection:
+    async with reading(pool, org) as connection:
         row = await connection.fetchrow(sql("reads.published"), org, run_id, name)
     return (row is not None, row["output"] if row is not None else None)
 
 
-async def payload_bytes(pool: asyncpg.Pool, run_id: UUID, scope: str) -> int:
-    """Sum the sizes of payloads and errors of a run and a scope; 0 if there is no such run."""
-    async with acquire(pool) as connection:
+async def payload_bytes(pool: asyncpg.Pool, org: str, run_id: UUID, scope: str) -> int:
+    """Sum the sizes of payloads and errors of a run and a scope; 0 if the org has no such run."""
+    async with reading(pool, org) as connection:
         return int(await connection.fetchval(sql("reads.run_payload_bytes"), run_id, scope))
 
 
@@ -140,6 +141,23 @@ async def read_history(
     """Read history lines numbered above `after`, oldest first."""
     found = await connection.fetch(sql("reads.run_history"), run_id, after, limit)
     return [HistoryRow(**record) for record in found]
+
+
+async def _snapshots(
+    pool: asyncpg.Pool, org: str, watched: Sequence[Watched], *, with_payloads: bool, scope: str
+) -> list[RunSnapshot]:
+    query = sql("reads.run_snapshots")
+    async with reading(pool, org) as connection:
+        found = await connection.fetch(query, *_columns(watched), with_payloads, scope)
+    return [_snapshot(record) for record in found]
+
+
+def _columns(watched: Sequence[Watched]) -> tuple[list[str], list[UUID], list[int]]:
+    return (
+        [each.org for each in watched],
+        [each.run_id for each in watched],
+        [each.revision for each in watched],
+    )
 
 
 def _earliest_child(parent: UUID) -> UUID:

@@ -11,7 +11,7 @@ from perdure_machine.budgets import Period
 from perdure_machine.money import micros
 from perdure_runtime.errors import NotFound, Reason
 from perdure_store import budgets
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -68,13 +68,13 @@ async def list_budgets(
     doors: Doors, caller: Caller, request: public.ListBudgetsRequest
 ) -> public.ListBudgetsResponse:
     """Read all budgets; an operator makes few."""
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         found = await budgets.list_budgets(connection, caller.org)
     return public.ListBudgetsResponse(budgets=map(budget_message, found))
 
 
 async def _read(doors: Doors, caller: Caller, name: str) -> public.Budget:
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         found = await budgets.list_budgets(connection, caller.org, name)
     if not found:
         raise NotFound(

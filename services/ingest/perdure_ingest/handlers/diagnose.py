@@ -5,7 +5,7 @@ from __future__ import annotations
 from perdure_contracts.v1.system_service_pb2 import Check as CheckMessage
 from perdure_contracts.v1.system_service_pb2 import DiagnoseRequest, DiagnoseResponse
 from perdure_runtime.errors import PerdureError
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doctor.checks import CHECKS, Run, could_not_run
@@ -26,7 +26,7 @@ async def diagnose(doors: Doors, caller: Caller, request: DiagnoseRequest) -> Di
 
 async def _run(doors: Doors, caller: Caller, name: str, run: Run, limit: int) -> CheckMessage:
     try:
-        async with acquire(doors.pool) as connection:
+        async with reading(doors.pool, caller.org) as connection:
             return await run(connection, caller.org, limit)
     except PerdureError as error:
         return could_not_run(name, error.message)

@@ -10,7 +10,7 @@ from perdure_contracts.v1 import consent_service_pb2 as public
 from perdure_machine.subjects import MAX_SUBJECT
 from perdure_runtime.errors import NotFound, Reason
 from perdure_store import erasures
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -60,7 +60,7 @@ async def list_erasures(
     query = ("ListErasures", caller.org)
     place = doors.tokens.read(query, request.page_token)
     after = UUID(place) if place is not None else erasures.FIRST
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await erasures.list_erasures(connection, caller.org, after=after, limit=size + 1)
     page = fill_page(rows, size, erasure_message)
     token = doors.tokens.make(query, str(page.last.erasure_id)) if page.last else ""
@@ -68,7 +68,7 @@ async def list_erasures(
 
 
 async def _read(doors: Doors, caller: Caller, erasure_id: UUID) -> public.Erasure:
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         found = await erasures.read(connection, caller.org, erasure_id)
     if found is None:
         raise NotFound(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure_contracts.v1.connection_service_pb2 import GetConnectionRequest, GetConnectionResponse
 from perdure_store.connections import ConnectionState, list_connections, no_connection
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -31,7 +31,7 @@ def check_named(name: str) -> None:
 async def read_connection(doors: Doors, caller: Caller, name: str) -> ConnectionState:
     """Read a connection of the caller's org. Raises `InvalidArgument` and `NotFound`."""
     check_named(name)
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         found = await list_connections(connection, caller.org, name=name, limit=1)
     if not found:
         raise no_connection(name)

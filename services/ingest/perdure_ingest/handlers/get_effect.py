@@ -6,7 +6,7 @@ from uuid import UUID
 
 from perdure_contracts.v1.effect_service_pb2 import GetEffectRequest, GetEffectResponse
 from perdure_runtime.errors import NotFound, Reason
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.effects import read_decisions, read_effect, run_exists
 
 from perdure_ingest import limits
@@ -22,7 +22,7 @@ async def get_effect(doors: Doors, caller: Caller, request: GetEffectRequest) ->
     run_id = fields.run_id("run_id", request.run_id)
     key = fields.text("key", request.key, longest=limits.MAX_EFFECT_KEY, required=True)
     fields.refuse()
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         row = await read_effect(connection, caller.org, run_id, key)
         if row is None and not await run_exists(connection, caller.org, run_id):
             raise run_not_found(run_id)

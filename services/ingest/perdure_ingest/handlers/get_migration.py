@@ -5,7 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 from perdure_contracts.v1.workflow_service_pb2 import GetMigrationRequest, GetMigrationResponse
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.run_migrations import FIRST, read, read_outcomes
 
 from perdure_ingest import limits
@@ -31,7 +31,7 @@ async def get_migration(
     query = ("GetMigration", caller.org, str(migration_id), outcome)
     place = doors.tokens.read(query, request.page_token)
     after = UUID(place) if place is not None else FIRST
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         migration = await read(connection, caller.org, migration_id)
         if migration is None:
             raise migration_not_found(migration_id)

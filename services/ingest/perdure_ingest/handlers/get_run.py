@@ -18,7 +18,7 @@ async def get_run(doors: Doors, caller: Caller, request: GetRunRequest) -> GetRu
     run_id = fields.run_id("run_id", request.run_id)
     scope = fields.text("scope", request.scope, longest=limits.MAX_SCOPE)
     fields.refuse()
-    size = await payload_bytes(doors.pool, run_id, scope)
+    size = await payload_bytes(doors.pool, caller.org, run_id, scope)
     with_payloads = size <= limits.MAX_RUN_PAYLOADS
     snapshot = await read_run(
         doors.pool, caller.org, run_id, with_payloads=with_payloads, scope=scope

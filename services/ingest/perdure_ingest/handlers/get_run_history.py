@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.run_service_pb2 import GetRunHistoryRequest, GetRunHistoryResponse
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.runs import read_history, run_exists
 
 from perdure_ingest import limits
@@ -24,7 +24,7 @@ async def get_run_history(
     fields.refuse()
     query = ("GetRunHistory", caller.org, str(run_id))
     place = doors.tokens.read(query, request.page_token)
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         if not await run_exists(connection, caller.org, run_id):
             raise run_not_found(run_id)
         rows = await read_history(connection, run_id, after=int(place or 0), limit=size + 1)

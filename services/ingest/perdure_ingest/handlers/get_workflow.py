@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from perdure_contracts.v1.workflow_service_pb2 import GetWorkflowRequest, GetWorkflowResponse
 from perdure_runtime.errors import NotFound, Reason
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.workflows import read_workflow
 
 from perdure_ingest import limits
@@ -22,7 +22,7 @@ async def get_workflow(
     name = fields.text("name", request.name, longest=limits.MAX_NAME, required=True)
     version = fields.version("version", request.version)
     fields.refuse()
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         row = await read_workflow(connection, caller.org, name, version)
     if row is None:
         raise _not_found(name, version)

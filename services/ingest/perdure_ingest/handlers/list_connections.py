@@ -7,7 +7,7 @@ from perdure_contracts.v1.connection_service_pb2 import (
     ListConnectionsResponse,
 )
 from perdure_store.connections import list_connections as read_connections
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -26,7 +26,7 @@ async def list_connections(
     fields.refuse()
     query = ("ListConnections", caller.org)
     after = doors.tokens.read(query, request.page_token) or ""
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await read_connections(connection, caller.org, after=after, limit=size + 1)
     page = fill_page(rows, size, connection_message)
     token = doors.tokens.make(query, page.last.name) if page.last else ""

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from perdure_contracts.v1.effect_service_pb2 import ListEffectsRequest, ListEffectsResponse
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.effects import (
     FIRST,
     EffectEntryRow,
@@ -37,7 +37,7 @@ async def list_effects(
     fields.refuse()
     query = ("ListEffects", caller.org, wanted)
     after = _to_place(doors.tokens.read(query, request.page_token))
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await list_unsettled(connection, caller.org, wanted, after=after, limit=size + 1)
     page = fill_page(rows, size, effect_entry)
     token = doors.tokens.make(query, _from_row(page.last)) if page.last else ""

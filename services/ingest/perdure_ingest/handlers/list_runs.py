@@ -6,7 +6,7 @@ from uuid import UUID
 
 from perdure_contracts.v1.run_pb2 import RUN_STATUS_UNSPECIFIED, RunStatus
 from perdure_contracts.v1.run_service_pb2 import ListRunsRequest, ListRunsResponse
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.runs import RunFilter
 from perdure_store.reads.runs import list_runs as read_runs
 
@@ -27,7 +27,7 @@ async def list_runs(doors: Doors, caller: Caller, request: ListRunsRequest) -> L
     query = _query(caller, wanted)
     place = doors.tokens.read(query, request.page_token)
     below = UUID(place) if place is not None else None
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await read_runs(connection, caller.org, wanted, below=below, limit=size + 1)
     page = fill_page(rows, size, listed_run)
     token = doors.tokens.make(query, str(page.last.run_id)) if page.last else ""

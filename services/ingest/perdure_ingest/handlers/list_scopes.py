@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.run_service_pb2 import ListScopesRequest, ListScopesResponse
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.runs import list_scopes as read_scopes
 from perdure_store.reads.runs import run_exists
 
@@ -25,7 +25,7 @@ async def list_scopes(
     fields.refuse()
     query = ("ListScopes", caller.org, str(run_id), request.step)
     start = int(doors.tokens.read(query, request.page_token) or 0)
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         if not await run_exists(connection, caller.org, run_id):
             raise run_not_found(run_id)
         rows = await read_scopes(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.workflow_service_pb2 import ListWorkflowsRequest, ListWorkflowsResponse
-from perdure_store.pool import Connection, acquire
+from perdure_store.org_reads import reading
+from perdure_store.pool import Connection
 from perdure_store.reads.rows import WorkflowRow
 from perdure_store.reads.workflows import list_latest_workflows, list_workflow_versions
 
@@ -25,7 +26,7 @@ async def list_workflows(
     fields.refuse()
     query = ("ListWorkflows", caller.org, name)
     place = doors.tokens.read(query, request.page_token)
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await _rows(connection, caller.org, name, place, size + 1)
     page = fill_page(rows, size, workflow_message)
     token = doors.tokens.make(query, _place(page.last, name)) if page.last else ""

@@ -9,7 +9,7 @@ from perdure_contracts.internal.v1 import control_service_pb2
 from perdure_contracts.v1 import migration_pb2
 from perdure_contracts.v1.workflow_service_pb2 import MigrateRunsRequest, MigrateRunsResponse
 from perdure_machine.migration import OnPassed, OnRemoved
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.run_migrations import read
 
 from perdure_ingest import limits
@@ -45,7 +45,7 @@ async def migrate_runs(
         return await _dry_run(doors, asked, request)
     await doors.coordinator.migrate_runs(asked)
     migration_id = UUID(asked.migration_id)
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         migration = await read(connection, caller.org, migration_id)
     if migration is None:
         raise migration_not_found(migration_id)

@@ -7,7 +7,7 @@ import re
 from perdure_contracts.internal.v1 import consent_service_pb2 as internal
 from perdure_contracts.v1 import consent_service_pb2 as public
 from perdure_machine.subjects import EVERY_PURPOSE, MAX_SUBJECT
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.suppressions import FIRST
 from perdure_store.suppressions import list_suppressions as read_suppressions
 
@@ -62,7 +62,7 @@ async def list_suppressions(
     if place is not None:
         digits, _, last = place.partition(" ")
         after = (bytes.fromhex(digits), last)
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await read_suppressions(connection, caller.org, purpose, after=after, limit=size + 1)
     page = fill_page(rows, size, listed_suppression)
     token = ""

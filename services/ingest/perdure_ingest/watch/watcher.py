@@ -112,7 +112,7 @@ class RunWatcher(Component):
         wanted = self._wanted()
         if not wanted:
             return Pass()
-        changed = await read_changed(self._pool, wanted, with_payloads=False)
+        changed = await read_changed(self._pool, wanted)
         by_run = {(found.run.org, found.run.run_id): found for found in changed}
         for subscription in tuple(self._subscriptions):
             found = by_run.get((subscription.org, subscription.run_id))
