@@ -24,11 +24,14 @@ CUSTOM = "keda.sh/"
 Manifest = dict[str, Any]
 
 
-def render(helm: Path, values: Iterable[Path], settings: Iterable[str] = ()) -> list[Manifest]:
+def render(
+    helm: Path, values: Iterable[Path], settings: Iterable[str] = (), *, is_upgrade: bool = False
+) -> list[Manifest]:
     """Return the manifests of one value set; CalledProcessError, with helm's words, if refused."""
     command = [str(helm), "template", "perdure", str(CHART), "--namespace=perdure"]
     command += [f"--values={path}" for path in values]
     command += [f"--set-json={text}" for text in settings]
+    command += ["--is-upgrade"] if is_upgrade else []
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return [document for document in yaml.safe_load_all(done.stdout) if document]
 

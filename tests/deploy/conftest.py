@@ -17,7 +17,10 @@ def chart() -> Chart:
     """Render the chart: `chart('services.worker.replicas=1', values="external")`."""
     helm = Path(os.environ.get("HELM", ROOT / ".perdure" / "tools" / "helm"))
 
-    def rendered(*settings: str, values: str = "minimal") -> list[Manifest]:
-        return render(helm, [CHART / "ci" / f"{values}-values.yaml"], settings)
+    def rendered(
+        *settings: str, values: str = "minimal", is_upgrade: bool = False
+    ) -> list[Manifest]:
+        files = [CHART / "ci" / f"{values}-values.yaml"]
+        return render(helm, files, settings, is_upgrade=is_upgrade)
 
     return rendered

@@ -123,6 +123,17 @@ def test_a_failed_migration_stops_the_rollout(chart: Chart) -> None:
     assert migration["metadata"]["name"] == "perdure-migrate"
 
 
+def test_what_only_the_new_release_bears_is_migrated_after_an_upgrade(chart: Chart) -> None:
+    jobs = of_kind(chart(is_upgrade=True), "Job")
+    assert {name: pod_of(job)["containers"][0]["args"][-1] for name, job in jobs.items()} == {
+        "migrate": "pre",
+        "migrate-after": "post",
+    }
+    after = jobs["migrate-after"]["metadata"]["annotations"]
+    assert after["helm.sh/hook"] == "post-upgrade"
+    assert pod_of(of_kind(chart(), "Job")["migrate"])["containers"][0]["args"][-1] == "all"
+
+
 def test_a_hook_uses_nothing_that_the_chart_makes_later(chart: Chart) -> None:
     manifests = chart()
     accounts = {

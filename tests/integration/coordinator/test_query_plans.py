@@ -127,7 +127,7 @@ DOOR_READS = {
     "reads.work_not_picked": "{org}, 100, '1 min'",
     "reads.overdue_timers": "{org}, 100, '1 min'",
     "reads.parked_on_timers": "{org}, 100",
-    "dead_letters.page": "{org}, NULL, NULL, {last}, 50",
+    "dead_letters.page": "{org}, NULL, NULL, {last}, 50, false",
     "connections.list": "{org}, '', '', 50",
     "connections.troubled": "{org}, 50",
 }

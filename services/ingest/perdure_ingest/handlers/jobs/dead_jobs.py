@@ -13,7 +13,7 @@ from perdure_contracts.v1.job_service_pb2 import (
 )
 from perdure_machine.job_types import workflow_of
 from perdure_store.dead_letters import DeadLetterFilter, list_dead_letters
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -34,7 +34,7 @@ async def list_dead_jobs(
     query = ("ListDeadJobs", caller.org, wanted.workflow, wanted.code)
     place = doors.tokens.read(query, request.page_token)
     below = UUID(place) if place is not None else None
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await list_dead_letters(connection, caller.org, wanted, below=below, limit=size + 1)
     page = fill_page(rows, size, dead_job)
     token = doors.tokens.make(query, str(page.last.run_id)) if page.last else ""

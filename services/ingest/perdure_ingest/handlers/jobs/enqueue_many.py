@@ -16,7 +16,7 @@ from perdure_contracts.v1.job_service_pb2 import (
 from perdure_machine.definition.inputs import with_defaults
 from perdure_machine.job_types import from_document, workflow_of
 from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, RetryableError
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import read_latest_types
 
 from perdure_ingest import limits
@@ -65,7 +65,7 @@ async def _schemas(
 ) -> Mapping[str, bytes]:
     """Return the payload schema of each type that is named, empty for none."""
     names = sorted({job.type for job in jobs})
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         found = await read_latest_types(connection, caller.org, list(map(workflow_of, names)))
     for name in names:
         if workflow_of(name) not in found:

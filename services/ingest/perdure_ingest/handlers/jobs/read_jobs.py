@@ -13,7 +13,7 @@ from perdure_contracts.v1.job_service_pb2 import (
     ListJobsResponse,
 )
 from perdure_machine.job_types import workflow_of
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import JobFilter, JobRow
 from perdure_store.reads.jobs import list_jobs as read_jobs
 from perdure_store.reads.jobs import read_job as read_row
@@ -42,7 +42,7 @@ async def get_job(doors: Doors, caller: Caller, request: GetJobRequest) -> GetJo
 
 async def read_job(doors: Doors, caller: Caller, job_id: UUID) -> JobRow:
     """Read a job of the caller's org. Raises NotFound, JOB_NOT_FOUND."""
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         row = await read_row(connection, caller.org, job_id)
     if row is None:
         raise job_not_found(job_id)
@@ -55,7 +55,7 @@ async def list_jobs(doors: Doors, caller: Caller, request: ListJobsRequest) -> L
     query = _query(caller, wanted)
     place = doors.tokens.read(query, request.page_token)
     below = UUID(place) if place is not None else None
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await read_jobs(connection, caller.org, wanted, below=below, limit=size + 1)
     page = fill_page(rows, size, job_message)
     token = doors.tokens.make(query, str(page.last.run_id)) if page.last else ""

@@ -9,7 +9,7 @@ from perdure_contracts.v1.job_service_pb2 import (
     ListJobTypesResponse,
 )
 from perdure_machine.job_types import workflow_of
-from perdure_store.pool import acquire
+from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import list_job_types as read_job_types
 from perdure_store.reads.workflows import read_workflow
 
@@ -30,7 +30,7 @@ async def get_job_type(
     name = fields.text("name", request.name, longest=limits.MAX_NAME, required=True)
     version = fields.version("version", request.version)
     fields.refuse()
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         row = await read_workflow(connection, caller.org, workflow_of(name), version)
     if row is None:
         raise job_type_not_found(name, version)
@@ -46,7 +46,7 @@ async def list_job_types(
     fields.refuse()
     query = ("ListJobTypes", caller.org)
     after = doors.tokens.read(query, request.page_token) or ""
-    async with acquire(doors.pool) as connection:
+    async with reading(doors.pool, caller.org) as connection:
         rows = await read_job_types(connection, caller.org, after=after, limit=size + 1)
     page = fill_page(rows, size, job_type_message)
     token = doors.tokens.make(query, page.last.name) if page.last else ""
