@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from perdure_contracts.v1.run_pb2 import Run, Signal, Step
 from perdure_contracts.v1.run_service_pb2 import GetRunResponse, StartRunRequest
-from perdure_ingest.http.reading import Violations, read_json
+from perdure_ingest.http.reading import MAX_VIOLATIONS, Violations, read_json
 from perdure_ingest.http.writing import to_json
 from perdure_runtime.errors import InvalidArgument
 
@@ -42,7 +42,7 @@ def read(data: bytes, message: Any) -> Any:
 
 
 @given(payload=PAYLOADS, before=SPACES, after=SPACES)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_r12_a_payload_is_cut_out_of_a_request_as_it_stands(
     payload: bytes, before: str, after: str
 ) -> None:
@@ -53,7 +53,7 @@ def test_r12_a_payload_is_cut_out_of_a_request_as_it_stands(
 
 
 @given(payload=PAYLOADS, output=PAYLOADS, text=PLAIN)
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_r12_a_payload_is_put_into_an_answer_as_it_is(
     payload: bytes, output: bytes, text: str
 ) -> None:
@@ -71,7 +71,7 @@ def test_r12_a_payload_is_put_into_an_answer_as_it_is(
     priority=st.integers(-(2**31), 2**31 - 1),
     data=PAYLOADS,
 )
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_a_request_that_is_written_is_read_as_the_same(
     name: str, tags: dict[str, str], priority: int, data: bytes
 ) -> None:
@@ -81,7 +81,7 @@ def test_a_request_that_is_written_is_read_as_the_same(
 
 
 @given(data=st.binary(max_size=40) | PAYLOADS)
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 def test_f100_whatever_is_sent_is_read_or_refused_by_field(data: bytes) -> None:
     for body in (data, b'{"workflow":%s}' % data, b'{"signal":{"data":%s}}' % data):
         violations = Violations()
@@ -95,3 +95,26 @@ def test_a_document_that_breaks_off_is_refused_where_it_does(field: str) -> None
     for length in range(1, len(whole)):
         with pytest.raises(InvalidArgument):
             read(whole[:length], StartRunRequest())
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"tags":{%s,"k":1,"k":1}}' % b",".join(b'"%d":""' % number for number in range(200_000)),
+        b"{%s}" % b",".join(b'"%d":0' % number for number in range(300_000)),
+        b"{%s}" % b",".join([b'"workflow":""'] * 250_000),
+        b'{"input":%s"%s' % (b"[" * 130, b'\\"' * 1_500_000),
+    ],
+    ids=["a member twice at the end", "unknown fields", "a field again", "a text without end"],
+)
+def test_a_long_document_of_faults_costs_no_time(body: bytes) -> None:
+    violations = Violations()
+    read_json(body, StartRunRequest(), violations)
+    assert 0 < len(violations.found) <= MAX_VIOLATIONS
+
+
+def test_a_list_of_too_many_objects_is_refused() -> None:
+    violations = Violations()
+    read_json(b'{"run":{"steps":[%s]}}' % b",".join([b"{}"] * 10_001), GetRunResponse(), violations)
+    assert violations.found[0].description == "has more than 10000 items"

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from perdure_machine.expressions import RunFacts, Scope, compile_template, render
@@ -157,3 +158,12 @@ def test_depth_is_counted_as_values_nest(value: Text) -> None:
     assert not deeper_than(data, levels)
     assert levels == 0 or deeper_than(data, levels - 1)
     assert not deeper_than(json.dumps([value.text]).encode(), 1)
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("filling", [rb"\"", b'"\\', b"x"])
+def test_the_depth_of_a_text_that_never_ends_is_found_in_one_pass(filling: bytes) -> None:
+    data = b"[" * 101 + b'"' + filling * 500_000
+    assert deeper_than(data, 100)
+    with pytest.raises(InvalidArgument):
+        check_payload(b"[" * 50 + b'"' + b"[" * 60 + filling * 500_000, "p", 2**22, 100)

@@ -15,6 +15,7 @@ from perdure_runtime.errors import FailedPrecondition, Reason
 
 JSON = {"Content-Type": "application/json"}
 PATIENCE = 5.0
+IDLE, SLOW = 1000, 200
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Problems = Callable[[httpx.Response], dict[str, str]]
@@ -133,6 +134,31 @@ async def test_one_connection_too_many_is_closed_and_the_others_go_on(
     await reader.read(1000)
     writer.write(b"GET /v1/runs HTTP/1.1\r\nHost: x\r\n\r\n")
     assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+
+
+async def test_a_thousand_idle_streams_and_slow_senders_leave_others_served(
+    web: httpx.AsyncClient, handlers: Any, door: HttpServer
+) -> None:
+    over = asyncio.Event()
+
+    async def idle(request: Any) -> AsyncIterator[run_service_pb2.WatchRunResponse]:
+        yield run_service_pb2.WatchRunResponse(run=run_pb2.Run(revision=1))
+        await over.wait()
+
+    handlers.stream = idle
+    opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(IDLE + SLOW)]
+    for _, writer in opened[:IDLE]:
+        writer.write(b"GET /v1/runs/r/watch HTTP/1.1\r\nHost: x\r\n\r\n")
+    for _, writer in opened[IDLE:]:
+        writer.write(b"POST /v1/runs HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n")
+    for reader, _ in opened[:IDLE]:
+        await reader.readuntil(b"id: 1\n")
+    async with asyncio.timeout(PATIENCE):
+        for _ in range(20):
+            assert (await web.get("/v1/runs")).status_code == 200
+    over.set()
+    for _, writer in opened:
+        writer.close()
 
 
 async def test_a_stop_waits_for_what_is_being_answered(

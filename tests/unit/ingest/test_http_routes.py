@@ -9,6 +9,8 @@ from google.api.annotations_pb2 import http  # type: ignore[import-untyped]
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from perdure_contracts.v1 import options_pb2
 from perdure_ingest.http.contracts import public_files
+from perdure_ingest.http.events import PLACES
+from perdure_ingest.http.fields import holds_payloads
 from perdure_ingest.http.routes import Route, Routes
 
 BINARY = {"perdure.v1.Workflow.digest"}
@@ -47,6 +49,25 @@ def test_routes_are_under_v1_and_no_path_holds_a_person_or_a_secret() -> None:
     for route in Routes(public_files()).all:
         assert route.path.startswith("/v1/")
         assert not {"subject", "credentials", "callback"} & set(route.variables)
+
+
+def test_payloads_stand_one_to_a_field_and_in_no_map() -> None:
+    for message in public_messages():
+        for field in message.fields:
+            if field.GetOptions().Extensions[options_pb2.bytes_form]:
+                assert field.type == FieldDescriptor.TYPE_BYTES
+                assert not field.is_repeated, field.full_name
+            entry = field.message_type
+            if entry is not None and entry.GetOptions().map_entry:
+                value = entry.fields_by_name["value"].message_type
+                assert value is None or not holds_payloads(value), field.full_name
+
+
+def test_each_stream_has_ids_to_come_back_by() -> None:
+    streams = {route.method: route for route in Routes(public_files()).all if route.streams}
+    assert streams.keys() == PLACES.keys()
+    for method, place in PLACES.items():
+        assert place.request in streams[method].request.fields_by_name
 
 
 def found(verb: str, path: str) -> tuple[str, dict[str, bytes]]:

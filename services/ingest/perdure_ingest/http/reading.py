@@ -32,6 +32,8 @@ MAX_DEPTH = MAX_PAYLOAD_DEPTH + 20
 
 MAX_INTEGER_DIGITS = 40
 MAX_VIOLATIONS = 100
+MAX_ITEMS = 10_000
+"""Of a list of objects."""
 
 _SPACE = re.compile(r"[ \t\n\r]*")
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
@@ -50,10 +52,12 @@ class Violations:
     def __init__(self) -> None:
         self.found: list[FieldViolation] = []
 
-    def add(self, field: str, description: str) -> None:
-        """Note a violation; beyond a limit none is noted any more."""
-        if len(self.found) < MAX_VIOLATIONS:
-            self.found.append(FieldViolation(field, description))
+    def add(self, field: str, description: str) -> bool:
+        """Note a violation; False, and not noted, when there are as many as are told."""
+        if len(self.found) == MAX_VIOLATIONS:
+            return False
+        self.found.append(FieldViolation(field, description))
+        return True
 
     def refuse(self) -> None:
         """Raise InvalidArgument, FIELD_INVALID, with all of them if there are any."""
@@ -148,7 +152,13 @@ class _Document:
             self._add(path, "must be a list")
             self._value(path)
             return
-        self._each("]", path, lambda: self._object(items.add(), f"{path}[{len(items) - 1}]"))
+
+        def item() -> None:
+            if len(items) == MAX_ITEMS:
+                self._break(path, f"has more than {MAX_ITEMS} items")
+            self._object(items.add(), f"{path}[{len(items) - 1}]")
+
+        self._each("]", path, item)
 
     def _payload(self, message: Message, field: FieldDescriptor, path: str) -> None:
         self._next()
@@ -204,7 +214,9 @@ class _Document:
         self._at += 1
 
     def _add(self, path: str, problem: str) -> None:
-        self._violations.add(path, problem)
+        """Note a problem; with as many as are told nothing more is read."""
+        if not self._violations.add(path, problem):
+            raise _Broken
 
     def _break(self, path: str, problem: str) -> None:
         self._add(path, problem)
@@ -247,11 +259,11 @@ def _words_of(error: ParseError) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"has the member `{twice}` twice")
+    members = dict[str, Any]()
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"has the member `{name}` twice")
+        members[name] = value
     return members
 
 
