@@ -13,13 +13,16 @@ LONGEST_CALL = 20.0
 """Seconds: longer than the coordinator is asked for one answer, with its repeats."""
 
 LONGEST_BULK_CALL = 30.0
-"""Of calls that look at many runs, or check and store a whole document."""
+"""Of calls that look at or make many runs, or check and store a whole document."""
 
 LONGEST_STREAM = 300.0
 """Of streams, which end themselves long before with their clients asked to come back."""
 
 _BULK = (
     "DeadLetterService/ReplayDeadLetters",
+    "JobService/EnqueueJobs",
+    "JobService/PutJobType",
+    "JobService/ReplayDeadJobs",
     "SystemService/Diagnose",
     "WorkflowService/MigrateRuns",
     "WorkflowService/PublishWorkflow",

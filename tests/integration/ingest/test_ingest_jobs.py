@@ -116,3 +116,20 @@ async def test_a_type_that_changed_in_between_refuses_the_job_by_its_own_fields(
     with pytest.raises(PerdureApiError) as caught:
         await client.jobs.enqueue("note")
     assert [one.field for one in caught.value.fields] == ["payload.to", "payload"]
+
+
+async def test_f091_of_a_job_that_was_tried_often_the_newest_tries_are_shown(
+    client: Client, rows: Any
+) -> None:
+    job_id = await rows.run(workflow="job:note", status="failed")
+    await rows.step(job_id, status="failed", failures=150)
+    await rows.connection.execute(
+        "INSERT INTO attempts "
+        "(run_id, step, fence, lease_id, worker, outcome, started_at, ended_at) "
+        "SELECT $1, 1, fence, gen_random_uuid(), 'w', 'failed', now(), now() "
+        "FROM generate_series(1, 150) AS fence",
+        job_id,
+    )
+    job = await client.jobs.get(str(job_id))
+    assert [one.fence for one in job.attempts] == list(range(51, 151))
+    assert job.failures == 150

@@ -1,7 +1,7 @@
 -- Jobs: runs of the workflows that are job types, whose names begin with `job:`; each has one step, its first.
 
 -- name: page
--- Lists jobs newest first, of ids $2 to $3, with payloads and tries if $10. Where a job stands: as its run once that
+-- Lists jobs newest first, of ids $2 to $3, with payloads and the newest tries if $10. Where a job stands: as its run once that
 -- has ended, else as its step once there is one.
 SELECT j.* FROM (
     SELECT r.run_id, r.workflow, r.workflow_version,
@@ -22,7 +22,7 @@ SELECT j.* FROM (
                SELECT ROW (a.step, a.fence, a.worker, a.outcome, a.error, a.started_at, a.ended_at)
                  FROM attempts AS a
                 WHERE $10::boolean AND a.run_id = r.run_id AND a.step = 1
-                ORDER BY a.fence
+                ORDER BY a.fence DESC LIMIT 100
            ) AS attempts
       FROM runs AS r
       LEFT JOIN steps AS s ON s.run_id = r.run_id AND s.step = 1
@@ -41,6 +41,10 @@ SELECT j.* FROM (
  WHERE $5::text IS NULL OR j.status = $5
  ORDER BY j.run_id DESC
  LIMIT $11;
+
+-- name: exists
+-- Tells whether a run of the org is a job.
+SELECT EXISTS (SELECT FROM runs WHERE run_id = $2 AND org = $1 AND workflow LIKE 'job:%');
 
 -- name: list_types
 -- Lists the latest version of every job type after a name, without documents.

@@ -33,7 +33,7 @@ class JobFilter:
 class JobRow:
     """A job. `error` is why its run ended, `step_error` why its latest try failed; both are JSON.
 
-    Input, output and attempts are empty in lists.
+    Input, output and attempts are empty in lists; attempts are the newest, oldest first.
     """
 
     run_id: UUID
@@ -65,6 +65,11 @@ async def read_job(connection: Connection, org: str, job_id: UUID) -> JobRow | N
     """Read one job with its payloads and tries, None if the org has none of that id."""
     found = await _page(connection, org, JobFilter(), job_id, job_id, whole=True, limit=1)
     return found[0] if found else None
+
+
+async def job_exists(connection: Connection, org: str, job_id: UUID) -> bool:
+    """Tell whether the org has a job of this id."""
+    return bool(await connection.fetchval(sql("jobs.exists"), org, job_id))
 
 
 async def list_jobs(
@@ -123,7 +128,7 @@ async def _page(
 
 def _job(record: asyncpg.Record) -> JobRow:
     columns = dict(record)
-    attempts = tuple(AttemptRow(*row) for row in columns.pop("attempts"))
+    attempts = tuple(AttemptRow(*row) for row in reversed(columns.pop("attempts")))
     return JobRow(**columns, attempts=attempts)
 
 

@@ -16,10 +16,12 @@ from perdure_contracts.v1.job_service_pb2 import (
     ReplayJobRequest,
     ReplayJobResponse,
 )
+from perdure_store.org_reads import reading
+from perdure_store.reads.jobs import job_exists
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.handlers.jobs.read_jobs import read_job
+from perdure_ingest.handlers.jobs.refusals import job_not_found
 from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
@@ -54,5 +56,7 @@ async def _known(doors: Doors, caller: Caller, request: _Request) -> tuple[UUID,
     job_id = fields.run_id("job_id", request.job_id)
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     fields.refuse()
-    await read_job(doors, caller, job_id)
+    async with reading(doors.pool, caller.org) as connection:
+        if not await job_exists(connection, caller.org, job_id):
+            raise job_not_found(job_id)
     return job_id, reason

@@ -14,9 +14,8 @@ from perdure_contracts.v1.job_service_pb2 import (
 )
 from perdure_machine.job_types import workflow_of
 from perdure_store.org_reads import reading
-from perdure_store.reads.jobs import JobFilter, JobRow
+from perdure_store.reads.jobs import JobFilter, read_job
 from perdure_store.reads.jobs import list_jobs as read_jobs
-from perdure_store.reads.jobs import read_job as read_row
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, refuse_oversized
@@ -35,18 +34,13 @@ async def get_job(doors: Doors, caller: Caller, request: GetJobRequest) -> GetJo
     fields = Check()
     job_id = fields.run_id("job_id", request.job_id)
     fields.refuse()
-    answer = GetJobResponse(job=job_message(await read_job(doors, caller, job_id)))
-    refuse_oversized(answer)
-    return answer
-
-
-async def read_job(doors: Doors, caller: Caller, job_id: UUID) -> JobRow:
-    """Read a job of the caller's org. Raises NotFound, JOB_NOT_FOUND."""
     async with reading(doors.pool, caller.org) as connection:
-        row = await read_row(connection, caller.org, job_id)
+        row = await read_job(connection, caller.org, job_id)
     if row is None:
         raise job_not_found(job_id)
-    return row
+    answer = GetJobResponse(job=job_message(row))
+    refuse_oversized(answer)
+    return answer
 
 
 async def list_jobs(doors: Doors, caller: Caller, request: ListJobsRequest) -> ListJobsResponse:
