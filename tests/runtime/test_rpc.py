@@ -17,6 +17,7 @@ from perdure_runtime.errors import (
     Internal,
     InvalidArgument,
     Reason,
+    ResourceExhausted,
     Unavailable,
     Unimplemented,
 )
@@ -168,7 +169,10 @@ async def test_calls_over_the_limit_of_the_server_are_refused(echo: Echo) -> Non
     method = echo.method(echo.client(), "Hold")
     with pytest.raises(grpc.aio.AioRpcError) as raised:
         await method(b"", timeout=5.0)
-    assert raised.value.code() is grpc.StatusCode.RESOURCE_EXHAUSTED
+    error = from_call_error(raised.value)
+    assert isinstance(error, ResourceExhausted)
+    assert (error.reason, error.metadata["scope"]) == (Reason.RATE_LIMITED, "server")
+    assert error.retry_after
     release.set()
     assert await held == b"held"
 

@@ -9,7 +9,7 @@ import pytest
 from google.protobuf import any_pb2
 from perdure_runtime.errors import InvalidArgument, NotFound, Reason, Unavailable
 from perdure_runtime.rpc.errors import from_call_error
-from perdure_runtime.rpc.interceptor import CallRules
+from perdure_runtime.rpc.interceptor import PUSHBACK, CallRules
 from perdure_testkit.echo import SERVICE, Echo, repeat
 
 
@@ -62,3 +62,5 @@ async def test_a_failure_says_how_long_to_wait_where_waiting_helps(echo: Echo) -
             await method(sent)
         error = from_call_error(raised.value)
         assert (error.reason, getattr(error, "retry_after", None)) == (reason, reason.wait)
+        pushback = dict(raised.value.trailing_metadata() or ()).get(PUSHBACK)
+        assert pushback == (None if reason.wait is None else str(round(reason.wait * 1000)))

@@ -39,7 +39,7 @@ _PLAIN = (
         "the message is larger than 4 MiB, and the transport does not read it",
         Reason.PAYLOAD_TOO_LARGE,
     ),
-    ("RESOURCE_EXHAUSTED", "the server serves as many calls as it may", Reason.RATE_LIMITED),
+    ("RESOURCE_EXHAUSTED", "more calls at once than it can even refuse", Reason.RATE_LIMITED),
     (
         "UNAVAILABLE",
         "no connection, or it broke; the Python client says `NOT_REACHED`",

@@ -52,6 +52,18 @@ def attacks(method_input: Descriptor, *, filled: bool) -> Iterator[Attack]:
             yield Attack(field.name, how, request)
 
 
+def spoil(method_input: Descriptor) -> tuple[Message, set[str]]:
+    """Return a request whose every text is one that cannot be, and the fields that hold them."""
+    request = GetMessageClass(method_input)()
+    spoilt = set()
+    for field in method_input.fields:
+        is_text = field.type == field.TYPE_STRING and not field.is_repeated
+        if is_text and field.containing_oneof is None and field.name != "page_token":
+            setattr(request, field.name, NUL)
+            spoilt.add(field.name)
+    return request, spoilt
+
+
 def fill(request: Message, but: FieldDescriptor) -> None:
     """Set the texts of a request to ids and names of what is not there."""
     for field in request.DESCRIPTOR.fields:

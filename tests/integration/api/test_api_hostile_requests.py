@@ -21,7 +21,7 @@ from perdure_ingest.http.contracts import public_files
 from perdure_runtime.reasons import Code, Reason
 from perdure_runtime.rpc.errors import DETAILS_KEY, DOMAIN
 from perdure_testkit.database import Database
-from perdure_testkit.hostile import NUL, Attack, attacks, malformed
+from perdure_testkit.hostile import NUL, Attack, attacks, malformed, spoil
 
 METHODS = [
     method
@@ -71,6 +71,20 @@ async def test_f102_a_hostile_field_is_refused_by_the_table_and_stored_nowhere(
             problem = wrong(method, attack, error)
             if problem:
                 found.append(f"{method.name} {attack.field} {attack.how}: {problem}")
+    assert found == [], "\n".join(found)
+
+
+@pytest.mark.usefixtures("unchanged")
+async def test_everything_that_is_wrong_with_a_request_is_told_at_once(
+    channel: grpc.aio.Channel,
+) -> None:
+    found = []
+    for method in METHODS:
+        request, spoilt = spoil(method.input_type)
+        error = await answered(channel, method, request.SerializeToString())
+        told = fields_of(error) if error is not None else set()
+        if not spoilt <= told:
+            found.append(f"{method.name}: {sorted(spoilt - told)} besides {sorted(told)}")
     assert found == [], "\n".join(found)
 
 

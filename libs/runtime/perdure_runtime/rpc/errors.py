@@ -70,7 +70,7 @@ def to_status(error: PerdureError, *, advise: bool = False) -> Status:
         code=grpc.StatusCode[error.code].value[0],
         message=clean_text(error.message, limit=MAX_STATUS_TEXT),
     )
-    retry = _retry_info(error, error.reason.wait if advise else None)
+    retry = _retry_info(wait_of(error, advise=advise))
     room = MAX_STATUS_BYTES - status.ByteSize() - info.ByteSize() - 200
     bad_request, omitted = _bad_request(error, room)
     if omitted:
@@ -79,6 +79,12 @@ def to_status(error: PerdureError, *, advise: bool = False) -> Status:
         if detail is not None:
             status.details.add().Pack(detail)
     return status
+
+
+def wait_of(error: PerdureError, *, advise: bool) -> float | None:
+    """Return how many seconds a client is asked to wait, None if it is not asked to."""
+    asked = error.retry_after if isinstance(error, RetryableError) else None
+    return error.reason.wait if asked is None and advise else asked
 
 
 def from_call_error(error: grpc.aio.AioRpcError) -> PerdureError:
@@ -138,9 +144,7 @@ def _short(metadata: Mapping[str, str]) -> dict[str, str]:
     return {key: clean_text(text, limit=MAX_METADATA_TEXT) for key, text in metadata.items()}
 
 
-def _retry_info(error: PerdureError, usual: float | None) -> RetryInfo | None:
-    asked = error.retry_after if isinstance(error, RetryableError) else None
-    wait = usual if asked is None else asked
+def _retry_info(wait: float | None) -> RetryInfo | None:
     if wait is None:
         return None
     info = RetryInfo()

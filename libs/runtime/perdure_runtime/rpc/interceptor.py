@@ -24,19 +24,26 @@ from perdure_runtime.errors import (
     InvalidArgument,
     PerdureError,
     Reason,
+    ResourceExhausted,
     Unavailable,
     Unimplemented,
 )
 from perdure_runtime.logs import log
 from perdure_runtime.metrics import counter, histogram
 from perdure_runtime.rpc import deadline
-from perdure_runtime.rpc.errors import DETAILS_KEY, to_status
+from perdure_runtime.rpc.errors import DETAILS_KEY, to_status, wait_of
 
 HANDLED = counter("rpc_server_handled_total", "Calls answered.", ("method", "code"))
 SECONDS = histogram("rpc_server_seconds", "Time to answer a unary call.", ("method",))
 
 DRAIN_RETRY_SECONDS = 0.05
 """Wait that a draining server asks for; its clients know other replicas by then."""
+
+FULL_RETRY_SECONDS = 1.0
+"""Wait that a server asks for which serves as many calls as it may."""
+
+PUSHBACK = "grpc-retry-pushback-ms"
+"""Says the same as RetryInfo to transports that repeat calls by themselves."""
 
 _OTHER = "other"
 """Stands in metrics for methods that are none; callers can name any number of them."""
@@ -65,13 +72,15 @@ class CallRules:
 
     `limits` are the most seconds a method may take, `default_limit` that of all other unary
     methods; None is no limit. `while_draining` are methods still served during a drain. `advise`:
-    a failure says how long to wait wherever waiting helps.
+    a failure says how long to wait wherever waiting helps. Of calls beyond `most_at_once` each is
+    refused.
     """
 
     default_limit: float | None = 30.0
     limits: Mapping[str, float | None] = field(default_factory=lambda: MappingProxyType({}))
     while_draining: frozenset[str] = frozenset()
     advise: bool = False
+    most_at_once: int | None = None
 
     def limit_of(self, method: str, *, streams: bool) -> float | None:
         """The most seconds that a call of `method` may take; a stream has no default limit."""
@@ -209,9 +218,12 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         status = to_status(known, advise=self._rules.advise)
         context.set_code(grpc.StatusCode[known.code])
         context.set_details(status.message)
-        context.set_trailing_metadata(
-            (*(context.trailing_metadata() or ()), (DETAILS_KEY, status.SerializeToString()))
-        )
+        trailer = [*(context.trailing_metadata() or ())]
+        trailer.append((DETAILS_KEY, status.SerializeToString()))
+        wait = wait_of(known, advise=self._rules.advise)
+        if wait is not None:
+            trailer.append((PUSHBACK, str(round(wait * 1000))))
+        context.set_trailing_metadata(tuple(trailer))
 
     def _admit(self, method: str) -> None:
         if self._draining.is_set() and method not in self._rules.while_draining:
@@ -219,6 +231,14 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                 "the server is shutting down",
                 reason=Reason.DRAINING,
                 retry_after=DRAIN_RETRY_SECONDS,
+            )
+        most = self._rules.most_at_once
+        if most is not None and self._in_flight >= most:
+            raise ResourceExhausted(
+                f"the server serves {most} calls already",
+                reason=Reason.RATE_LIMITED,
+                metadata={"scope": "server", "limit": str(most)},
+                retry_after=FULL_RETRY_SECONDS,
             )
 
 

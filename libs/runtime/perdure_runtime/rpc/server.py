@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import grpc
 from grpc_health.v1 import (  # type: ignore[import-untyped]
@@ -29,6 +29,10 @@ from perdure_runtime.tracing import server_interceptors
 
 Register = Callable[[grpc.aio.Server], None]
 """Adds a servicer: `lambda server: add_XServiceServicer_to_server(servicer, server)`."""
+
+SPARE_RPCS = 500
+"""Calls beyond the limit that get a refusal with its reason, and health checks; of more the
+transport refuses the rest without a word."""
 
 FLUSH_SECONDS = 0.2
 """After the last call was served: time for its answer to leave."""
@@ -101,11 +105,12 @@ class RpcServer(Component):
     async def on_start(self) -> None:
         """Bind and serve; FailedPrecondition, PORT_UNAVAILABLE, if the address is taken."""
         self.draining.clear()
-        interceptor = CallInterceptor(self._settings.rules, self.draining, self._guard)
+        rules = replace(self._settings.rules, most_at_once=self._settings.max_concurrent_rpcs)
+        interceptor = CallInterceptor(rules, self.draining, self._guard)
         server = grpc.aio.server(
             interceptors=(*server_interceptors(self._settings.untraced), interceptor),
             options=SERVER_OPTIONS,
-            maximum_concurrent_rpcs=self._settings.max_concurrent_rpcs,
+            maximum_concurrent_rpcs=self._settings.max_concurrent_rpcs + SPARE_RPCS,
         )
         for register in self._services.values():
             register(server)
