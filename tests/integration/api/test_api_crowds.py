@@ -44,13 +44,12 @@ async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
             for number in range(STREAMS // PER_CONNECTION)
         ]
         request = WatchRunRequest(run_id=run_id)
-        streams: list[Any] = [
-            RunServiceStub(channel).WatchRun(request)
-            for channel in channels
-            for _ in range(PER_CONNECTION)
-        ]
-        first = await asyncio.gather(*(stream.read() for stream in streams))
-        assert {answer.run.run_id for answer in first} == {run_id}
+        streams: list[Any] = []
+        for channel in channels:
+            opened = [RunServiceStub(channel).WatchRun(request) for _ in range(PER_CONNECTION)]
+            first = await asyncio.gather(*(stream.read() for stream in opened))
+            assert {answer.run.run_id for answer in first} == {run_id}
+            streams += opened
         await is_refused(channels[0], request)
         await others_are_served(address, run_id)
         ends = asyncio.gather(*(stream.read() for stream in streams))
