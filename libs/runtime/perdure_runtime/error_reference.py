@@ -19,8 +19,8 @@ This page is written from the table in `libs/runtime/perdure_runtime/reasons.py`
 `python -m perdure_runtime.error_reference`. A new reason is a row there and a page here; tests
 prove that both agree, and that each reason is raised with the code of its row.
 
-| reason | gRPC code | waiting helps | meaning |
-|---|---|---|---|
+| reason | gRPC code | HTTP | waiting helps | meaning |
+|---|---|---|---|---|
 """
 
 _TAIL = """
@@ -60,7 +60,7 @@ def page() -> str:
 def _rows() -> Iterator[str]:
     for one in Reason:
         waiting = "no" if one.wait is None else f"yes, {one.wait:g} s"
-        yield f"| [{one}]({one}.md) | {one.code} | {waiting} | {one.doc} |\n"
+        yield f"| [{one}]({one}.md) | {one.code} | {one.code.http} | {waiting} | {one.doc} |\n"
 
 
 def _plain_rows() -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from types import MappingProxyType
 
 
 class Code(StrEnum):
@@ -20,6 +21,29 @@ class Code(StrEnum):
     DEADLINE_EXCEEDED = "DEADLINE_EXCEEDED"
     UNIMPLEMENTED = "UNIMPLEMENTED"
     INTERNAL = "INTERNAL"
+
+    @property
+    def http(self) -> int:
+        """The HTTP status that goes with the code, as `google/rpc/code.proto` names it."""
+        return _HTTP[self]
+
+
+_HTTP = MappingProxyType(
+    {
+        Code.INVALID_ARGUMENT: 400,
+        Code.FAILED_PRECONDITION: 400,
+        Code.UNAUTHENTICATED: 401,
+        Code.PERMISSION_DENIED: 403,
+        Code.NOT_FOUND: 404,
+        Code.ABORTED: 409,
+        Code.ALREADY_EXISTS: 409,
+        Code.RESOURCE_EXHAUSTED: 429,
+        Code.INTERNAL: 500,
+        Code.UNIMPLEMENTED: 501,
+        Code.UNAVAILABLE: 503,
+        Code.DEADLINE_EXCEEDED: 504,
+    }
+)
 
 
 class Reason(StrEnum):

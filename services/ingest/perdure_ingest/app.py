@@ -75,9 +75,7 @@ class Ingest(Group):
         )
         self.http = HttpServer(
             served,
-            HttpSettings(
-                config.host, config.http_port, config.http_max_connections, rules=RULES_OF_CALLS
-            ),
+            HttpSettings.from_config(config, rules=RULES_OF_CALLS),
             guard=self.gate.guard,
         )
         listener = Listener(

@@ -28,7 +28,7 @@ class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
         7401, min=0, max=MAX_PORT, help="Port of the public HTTP/JSON API; 0 takes a free one."
     )
     http_max_connections: int = setting(
-        2000, min=1, unit="connections", help="Most HTTP connections at once; more are closed."
+        4000, min=1, unit="connections", help="Most HTTP connections at once; more are closed."
     )
     coordinator_address: str = setting(
         "127.0.0.1:7410", help="Address of the coordinator, which makes every change."

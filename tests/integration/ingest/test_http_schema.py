@@ -55,6 +55,7 @@ async def test_the_document_is_served_without_a_key(http_url: str) -> None:
 
 # The server, in this process too, draws at random while the strategies are at work.
 @pytest.mark.filterwarnings("ignore:Do not use the `random` module")
+@pytest.mark.timeout(400)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize("requests", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 async def test_every_operation_answers_as_the_document_says(

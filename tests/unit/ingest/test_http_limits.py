@@ -12,6 +12,7 @@ from perdure_contracts.v1 import run_pb2, run_service_pb2
 from perdure_ingest.http.requests import MAX_BODY_BYTES
 from perdure_ingest.http.server import HttpServer, HttpSettings
 from perdure_runtime.errors import FailedPrecondition, Reason
+from perdure_runtime.rpc.interceptor import CallRules
 
 JSON = {"Content-Type": "application/json"}
 PATIENCE = 5.0
@@ -159,6 +160,27 @@ async def test_a_thousand_idle_streams_and_slow_senders_leave_others_served(
     over.set()
     for _, writer in opened:
         writer.close()
+
+
+@pytest.mark.parametrize("settings", [{"rules": CallRules(most_at_once=1)}])
+async def test_a_call_more_than_are_served_at_once_is_told_to_wait(
+    web: httpx.AsyncClient, handlers: Any, reason: Reasons
+) -> None:
+    asked, go = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: Any) -> run_service_pb2.GetRunResponse:
+        asked.set()
+        await go.wait()
+        return run_service_pb2.GetRunResponse()
+
+    handlers.answer = slow
+    call = asyncio.create_task(web.get("/v1/runs/r"))
+    await asked.wait()
+    refused = await web.get("/v1/runs/r")
+    assert (refused.status_code, reason(refused)) == (429, "RATE_LIMITED")
+    assert int(refused.headers["Retry-After"]) >= 1
+    go.set()
+    assert (await call).status_code == 200
 
 
 async def test_a_stop_waits_for_what_is_being_answered(

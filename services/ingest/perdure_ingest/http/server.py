@@ -6,7 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from aiohttp import web
 from google.protobuf.message import Message
@@ -18,6 +18,7 @@ from perdure_runtime.rpc.interceptor import CallInterceptor, CallRules, Guard, l
 from perdure_runtime.rpc.server import Register
 from perdure_runtime.tracing import span
 
+from perdure_ingest.config import IngestConfig
 from perdure_ingest.http.calls import CallContext, Calls, Read
 from perdure_ingest.http.connections import Connections
 from perdure_ingest.http.contracts import public_files
@@ -46,13 +47,23 @@ class HttpSettings:
 
     host: str
     port: int
-    max_connections: int = 2000
+    max_connections: int = 4000
     read: float = 20.0
     idle: float = 75.0
     send: float = 60.0
     heartbeat: float = 15.0
     grace: float = 10.0
     rules: CallRules = field(default_factory=CallRules)
+
+    @classmethod
+    def from_config(cls, config: IngestConfig, *, rules: CallRules) -> HttpSettings:
+        """Take what operators can set; as many calls at once are served as over gRPC."""
+        return cls(
+            host=config.host,
+            port=config.http_port,
+            max_connections=config.http_max_connections,
+            rules=replace(rules, most_at_once=config.grpc_max_concurrent_rpcs),
+        )
 
 
 class HttpServer(Component):

@@ -13,6 +13,7 @@ from google.protobuf.json_format import MessageToDict
 from google.rpc.error_details_pb2 import RetryInfo  # type: ignore[import-untyped]
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
 from perdure_runtime.errors import PerdureError, Reason, Unimplemented
+from perdure_runtime.reasons import Code
 from perdure_runtime.rpc.errors import to_status
 
 from perdure_ingest.http.writing import plain_json
@@ -23,26 +24,7 @@ HEADERS: Mapping[str, str] = MappingProxyType(
 )
 """Of every answer."""
 
-HTTP_CODES: Mapping[grpc.StatusCode, int] = MappingProxyType(
-    {
-        grpc.StatusCode.OK: 200,
-        grpc.StatusCode.INVALID_ARGUMENT: 400,
-        grpc.StatusCode.FAILED_PRECONDITION: 400,
-        grpc.StatusCode.UNAUTHENTICATED: 401,
-        grpc.StatusCode.PERMISSION_DENIED: 403,
-        grpc.StatusCode.NOT_FOUND: 404,
-        grpc.StatusCode.ABORTED: 409,
-        grpc.StatusCode.ALREADY_EXISTS: 409,
-        grpc.StatusCode.RESOURCE_EXHAUSTED: 429,
-        grpc.StatusCode.INTERNAL: 500,
-        grpc.StatusCode.UNIMPLEMENTED: 501,
-        grpc.StatusCode.UNAVAILABLE: 503,
-        grpc.StatusCode.DEADLINE_EXCEEDED: 504,
-    }
-)
-"""As `google/rpc/code.proto` names them, for the codes that Perdure answers with."""
-
-_BY_NUMBER = {code.value[0]: http for code, http in HTTP_CODES.items()}
+_BY_NUMBER = {grpc.StatusCode[code].value[0]: code.http for code in Code}
 
 
 @dataclass(frozen=True, slots=True)
