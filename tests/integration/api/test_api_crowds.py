@@ -47,7 +47,7 @@ async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
         streams: list[Any] = []
         for channel in channels:
             opened = [RunServiceStub(channel).WatchRun(request) for _ in range(PER_CONNECTION)]
-            first = await asyncio.gather(*(stream.read() for stream in opened))
+            first: list[Any] = await asyncio.gather(*(stream.read() for stream in opened))
             assert {answer.run.run_id for answer in first} == {run_id}
             streams += opened
         await is_refused(channels[0], request)
