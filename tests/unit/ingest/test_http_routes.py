@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from google.api.annotations_pb2 import http  # type: ignore[import-untyped]
 from google.protobuf.descriptor import Descriptor, FieldDescriptor
 from perdure_contracts.v1 import options_pb2
 from perdure_ingest.http.contracts import public_files
+from perdure_ingest.http.description import description
 from perdure_ingest.http.events import PLACES
 from perdure_ingest.http.fields import holds_payloads
 from perdure_ingest.http.routes import Route, Routes
+
+DOCUMENT = Path(__file__).parents[3] / "docs" / "reference" / "openapi.json"
 
 BINARY = {"perdure.v1.Workflow.digest"}
 """Fields whose bytes are neither JSON nor text, and stand in base64."""
@@ -130,3 +135,15 @@ def test_each_route_is_found_by_its_own_path() -> None:
 
 def _filled(route: Route) -> str:
     return "".join(f"/{segment.literal or 'x'}" for segment in route.segments)
+
+
+def test_the_document_that_is_served_describes_every_route() -> None:
+    assert DOCUMENT.read_bytes() == description()
+    paths = json.loads(description())["paths"]
+    described = {(verb.upper(), path) for path, found in paths.items() for verb in found}
+    routes = Routes(public_files()).all
+    assert described == {(route.verb, route.path.replace("=**}", "}")) for route in routes}
+    operations = [operation for found in paths.values() for operation in found.values()]
+    assert all(operation["description"] for operation in operations)
+    names = [operation["operationId"] for operation in operations]
+    assert len(set(names)) == len(names)
