@@ -25,7 +25,8 @@ def _http(place: Place) -> Node:
     call: Node = {"url": "https://outside.example/do"}
     if effect is not None:
         call |= {"method": "POST", "effect": effect}
-    return {"http": call}
+    named = {"effect_key": "of-${run.workflow}"} if effect in ("none", keyed[-1]) else {}
+    return {"http": call, **named}
 
 
 def _wait(place: Place) -> Node:
