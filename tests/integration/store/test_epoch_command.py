@@ -23,7 +23,9 @@ async def test_p4_what_is_said_of_failovers_holds_for_those_to_come(
     await command(database, "show")
     shown = capsys.readouterr().out
     assert (TRUSTED in shown, WAIT in shown) == (not waits, waits)
-    noted = await connection.fetchval("SELECT action || ' ' || details::text FROM audit_log")
+    noted = await connection.fetchval(
+        "SELECT action || ' ' || convert_from(details, 'UTF8') FROM audit_log"
+    )
     assert noted.startswith(f"epoch.{said} ")
     assert "synchronous_commit" in noted
 
