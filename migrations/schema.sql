@@ -200,14 +200,17 @@ AS $function$
 $function$
 ;
 
-CREATE FUNCTION installation_audit(below bigint, most integer)
+CREATE FUNCTION installation_audit(below bigint, most integer, only_action text, only_target text)
  RETURNS TABLE(audit_id bigint, org text, at timestamp with time zone, actor text, action text, target text, details bytea)
  LANGUAGE sql
  STABLE SECURITY DEFINER
  SET search_path TO 'public', 'pg_temp'
 AS $function$
     SELECT a.audit_id, a.org, a.at, a.actor, a.action, a.target, a.details
-      FROM audit_log AS a WHERE a.org IS NULL AND a.audit_id < below ORDER BY a.audit_id DESC LIMIT most
+      FROM audit_log AS a
+     WHERE a.org IS NULL AND a.audit_id < below
+       AND (only_action = '' OR a.action = only_action) AND (only_target = '' OR a.target = only_target)
+     ORDER BY a.audit_id DESC LIMIT most
 $function$
 ;
 
@@ -223,6 +226,22 @@ BEGIN
         ' USING (true) WITH CHECK (true)', isolated
     );
 END
+$function$
+;
+
+CREATE FUNCTION known_secrets(prefixes text[])
+ RETURNS TABLE(prefix text, digest bytea, key_id text, org text, name text, member text, roles text[], scopes text[], rate double precision, burst integer, is_revoked boolean, member_roles text[], seconds_left double precision)
+ LANGUAGE sql
+ STABLE SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    SELECT s.prefix, s.digest, k.key_id, k.org, k.name, k.member, k.roles, k.scopes, k.rate, k.burst,
+           k.revoked_at IS NOT NULL, m.roles,
+           extract(epoch FROM least(k.expires_at, s.expires_at) - clock_timestamp())::double precision
+      FROM api_key_secrets AS s
+      JOIN api_keys AS k ON k.key_id = s.key_id
+      LEFT JOIN members AS m ON m.org = k.org AND m.member = k.member
+     WHERE s.prefix = ANY (prefixes)
 $function$
 ;
 
@@ -930,6 +949,48 @@ CREATE TABLE epochs (
     CONSTRAINT epochs_pkey PRIMARY KEY (epoch)
 );
 
+CREATE TABLE members (
+    org text NOT NULL,
+    member text NOT NULL,
+    roles text[] NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    CONSTRAINT members_pkey PRIMARY KEY (org, member),
+    CONSTRAINT members_member_length CHECK (((char_length(member) >= 1) AND (char_length(member) <= 200))),
+    CONSTRAINT members_roles_known CHECK (((cardinality(roles) > 0) AND (roles <@ ARRAY['viewer'::text, 'operator'::text, 'approver'::text, 'admin'::text, 'worker'::text])))
+);
+
+CREATE TABLE api_keys (
+    key_id text NOT NULL,
+    org text NOT NULL,
+    name text NOT NULL,
+    member text,
+    roles text[] NOT NULL,
+    scopes text[] NOT NULL,
+    rate double precision,
+    burst integer,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    created_by text NOT NULL,
+    expires_at timestamp with time zone,
+    revoked_at timestamp with time zone,
+    revoked_by text,
+    CONSTRAINT api_keys_pkey PRIMARY KEY (key_id),
+    CONSTRAINT api_keys_name_plain CHECK ((name ~ '^[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}$'::text)),
+    CONSTRAINT api_keys_rate_whole CHECK ((((rate IS NULL) = (burst IS NULL)) AND (rate > (0)::double precision) AND (burst > 0))),
+    CONSTRAINT api_keys_revoked_whole CHECK (((revoked_at IS NULL) = (revoked_by IS NULL))),
+    CONSTRAINT api_keys_roles_known CHECK (((cardinality(roles) > 0) AND (roles <@ ARRAY['viewer'::text, 'operator'::text, 'approver'::text, 'admin'::text, 'worker'::text])))
+);
+
+CREATE TABLE api_key_secrets (
+    prefix text NOT NULL,
+    key_id text NOT NULL,
+    digest bytea NOT NULL,
+    created_at timestamp with time zone DEFAULT clock_timestamp() NOT NULL,
+    expires_at timestamp with time zone,
+    last_used_at timestamp with time zone,
+    CONSTRAINT api_key_secrets_pkey PRIMARY KEY (prefix),
+    CONSTRAINT api_key_secrets_digest_length CHECK ((octet_length(digest) = 32))
+);
+
 -- ---- References
 
 ALTER TABLE workflows ADD CONSTRAINT workflows_org_known FOREIGN KEY (org) REFERENCES orgs(org);
@@ -938,6 +999,9 @@ ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_lane_known FOREIGN KEY 
 ALTER TABLE workflow_lanes ADD CONSTRAINT workflow_lanes_workflow_known FOREIGN KEY (workflow_id) REFERENCES workflows(workflow_id);
 ALTER TABLE connection_secrets ADD CONSTRAINT connection_secrets_of FOREIGN KEY (org, connection) REFERENCES connections(org, name) ON DELETE CASCADE;
 ALTER TABLE connection_slots ADD CONSTRAINT connection_slots_of FOREIGN KEY (org, connection) REFERENCES connections(org, name) ON DELETE CASCADE;
+ALTER TABLE members ADD CONSTRAINT members_org_known FOREIGN KEY (org) REFERENCES orgs(org);
+ALTER TABLE api_keys ADD CONSTRAINT api_keys_org_known FOREIGN KEY (org) REFERENCES orgs(org);
+ALTER TABLE api_key_secrets ADD CONSTRAINT api_key_secrets_of FOREIGN KEY (key_id) REFERENCES api_keys(key_id);
 
 -- ---- Indexes
 
@@ -989,6 +1053,10 @@ CREATE INDEX erasures_by_subject ON erasures (org, subject_hash);
 CREATE INDEX erasure_runs_pending ON erasure_runs (erasure_id) WHERE (ended_at IS NULL);
 CREATE INDEX connection_slots_held ON connection_slots (run_id, step) WHERE (lease_id IS NOT NULL);
 CREATE INDEX budget_charges_of_run ON budget_charges (run_id, step);
+CREATE INDEX api_keys_by_member ON api_keys (org, member) WHERE (member IS NOT NULL);
+CREATE INDEX api_keys_by_org ON api_keys (org, key_id);
+CREATE UNIQUE INDEX api_keys_one_name ON api_keys (org, name) WHERE (revoked_at IS NULL);
+CREATE INDEX api_key_secrets_by_key ON api_key_secrets (key_id);
 
 -- ---- Views
 
@@ -1164,7 +1232,8 @@ CREATE TRIGGER workflow_lanes_immutable BEFORE DELETE OR UPDATE ON workflow_lane
 GRANT USAGE ON SCHEMA public TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 
 GRANT SELECT ON schema_migrations TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
-GRANT SELECT ON orgs TO perdure_coordinator, perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
+GRANT INSERT, SELECT ON orgs TO perdure_coordinator;
+GRANT SELECT ON orgs TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT DELETE, INSERT, SELECT, UPDATE ON lanes TO perdure_coordinator;
 GRANT SELECT ON lanes TO perdure_ingest, perdure_relay, perdure_sweeper, perdure_timer;
 GRANT INSERT, SELECT ON workflows TO perdure_coordinator;
@@ -1256,6 +1325,12 @@ GRANT INSERT, SELECT ON effect_decisions TO perdure_coordinator;
 GRANT SELECT ON effect_decisions TO perdure_ingest;
 GRANT INSERT, SELECT ON epochs TO perdure_coordinator;
 GRANT SELECT ON epochs TO perdure_ingest, perdure_sweeper;
+GRANT DELETE, INSERT, SELECT ON members TO perdure_coordinator;
+GRANT SELECT ON members TO perdure_ingest;
+GRANT INSERT, SELECT ON api_keys TO perdure_coordinator;
+GRANT SELECT ON api_keys TO perdure_ingest;
+GRANT INSERT, SELECT ON api_key_secrets TO perdure_coordinator;
+GRANT SELECT ON api_key_secrets TO perdure_ingest;
 
 GRANT UPDATE (weight) ON orgs TO perdure_coordinator;
 GRANT UPDATE (closed) ON months TO perdure_coordinator;
@@ -1265,6 +1340,9 @@ GRANT UPDATE (touched_at) ON correlation_keys TO perdure_sweeper;
 GRANT UPDATE (expires_at) ON signals TO perdure_sweeper;
 GRANT UPDATE (reason) ON effect_decisions TO perdure_coordinator;
 GRANT UPDATE (system_id, timeline) ON epochs TO perdure_coordinator;
+GRANT UPDATE (roles) ON members TO perdure_coordinator;
+GRANT UPDATE (revoked_at, revoked_by) ON api_keys TO perdure_coordinator;
+GRANT UPDATE (expires_at, last_used_at) ON api_key_secrets TO perdure_coordinator;
 
 REVOKE EXECUTE ON FUNCTION connection_room(interval) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION connection_room(interval) TO perdure_coordinator;
@@ -1282,10 +1360,13 @@ REVOKE EXECUTE ON FUNCTION erase_tries(uuid,integer,integer,bytea) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION erase_tries(uuid,integer,integer,bytea) TO perdure_coordinator;
 REVOKE EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION forget_scopes(uuid[],text[]) TO perdure_coordinator;
-REVOKE EXECUTE ON FUNCTION installation_audit(bigint,integer) FROM PUBLIC;
-GRANT EXECUTE ON FUNCTION installation_audit(bigint,integer) TO perdure_coordinator;
-GRANT EXECUTE ON FUNCTION installation_audit(bigint,integer) TO perdure_ingest;
+REVOKE EXECUTE ON FUNCTION installation_audit(bigint,integer,text,text) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION installation_audit(bigint,integer,text,text) TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION installation_audit(bigint,integer,text,text) TO perdure_ingest;
 REVOKE EXECUTE ON FUNCTION isolate_orgs(regclass,text) FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION known_secrets(text[]) FROM PUBLIC;
+GRANT EXECUTE ON FUNCTION known_secrets(text[]) TO perdure_coordinator;
+GRANT EXECUTE ON FUNCTION known_secrets(text[]) TO perdure_ingest;
 REVOKE EXECUTE ON FUNCTION org_weights() FROM PUBLIC;
 GRANT EXECUTE ON FUNCTION org_weights() TO perdure_coordinator;
 GRANT EXECUTE ON FUNCTION org_weights() TO perdure_ingest;
@@ -1437,6 +1518,17 @@ CREATE POLICY own_org ON run_spending FOR SELECT TO perdure_ingest USING ((EXIST
 ALTER TABLE effect_decisions ENABLE ROW LEVEL SECURITY;
 CREATE POLICY all_orgs ON effect_decisions TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
 CREATE POLICY own_org ON effect_decisions FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE members ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON members TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON members FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON api_keys TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON api_keys FOR SELECT TO perdure_ingest USING ((org = NULLIF(current_setting('perdure.org'::text, true), ''::text)));
+ALTER TABLE api_key_secrets ENABLE ROW LEVEL SECURITY;
+CREATE POLICY all_orgs ON api_key_secrets TO perdure_coordinator, perdure_relay, perdure_sweeper, perdure_timer USING (true) WITH CHECK (true);
+CREATE POLICY own_org ON api_key_secrets FOR SELECT TO perdure_ingest USING ((EXISTS ( SELECT
+   FROM api_keys owner
+  WHERE (owner.key_id = api_key_secrets.key_id))));
 
 DO $$
 BEGIN

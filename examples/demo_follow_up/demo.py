@@ -91,7 +91,7 @@ def _stack(directory: Path) -> DevStack:
 
 
 def _client(stack: DevStack) -> perdure.Client:
-    return perdure.Client(stack.ports.address("ingest"))
+    return perdure.Client(stack.ports.address("ingest"), api_key=stack.api_key)
 
 
 async def _shorten_leases(database_url: str) -> None:

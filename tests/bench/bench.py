@@ -66,13 +66,18 @@ async def steps_per_second(client: perdure.Client, steps: int, runs: int) -> flo
     return steps * runs / (time.perf_counter() - began)
 
 
+def stack_client(stack: DevStack) -> perdure.Client:
+    """Return a client of a stack that runs."""
+    return perdure.Client(stack.ports.address("ingest"), api_key=stack.api_key)
+
+
 async def main() -> None:
     """Measure and print."""
     with TemporaryDirectory() as directory:
         stack = DevStack(
             Path(directory), free_ports=True, service_env={"worker": WORKER}, restart=False
         )
-        async with stack, perdure.Client(stack.ports.address("ingest")) as client:
+        async with stack, stack_client(stack) as client:
             figures = {}
             for name, steps, runs in (
                 ("chained_steps_per_s", CHAIN_STEPS, CHAINS),

@@ -41,6 +41,8 @@ LIBRARY_OWNERS = {
     "store.commit_migration": ("coordinator",),
     "store.commit_suppression": ("coordinator",),
     "store.commit_budget": ("coordinator",),
+    "store.commit_key": ("coordinator",),
+    "store.commit_member": ("coordinator",),
     "store.commit_erasure": ("coordinator",),
     "store.commit_erasure_cursor": ("coordinator",),
     "store.commit_migration_cursor": ("coordinator",),

@@ -1,4 +1,4 @@
-"""Scenarios about people and money: suppressions, erasures, budgets."""
+"""Scenarios about people and money: suppressions, erasures, budgets, members and their keys."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import asyncio
 import json
 import uuid
 
+from perdure import Client
 from perdure_testkit.waiting import eventually
 
 from tests.crash.matrix import Entry
@@ -73,3 +74,25 @@ async def by_looking_up(stage: Stage, entry: Entry) -> None:
     looking = asyncio.create_task(stage.client.consent.suppressions_of("nobody"))
     await stage.crash(entry)
     assert not await looking
+
+
+async def by_making_a_member(stage: Stage, entry: Entry) -> None:
+    """Somebody becomes a member: once, whoever was told, and told once in the audit log."""
+    member = f"{uuid.uuid4()}@example.org"
+    stage.arm(entry)
+    making = asyncio.create_task(stage.client.members.put(member, ["viewer"]))
+    await stage.crash(entry)
+    assert list((await making).roles) == ["viewer"]
+    assert len([line async for line in stage.client.audit.entries(target=member)]) == 1
+
+
+async def by_making_a_key(stage: Stage, entry: Entry) -> None:
+    """A key is made: its secret works, whoever was told, and it is told once in the audit log."""
+    name = f"k-{uuid.uuid4().hex[:8]}"
+    stage.arm(entry)
+    making = asyncio.create_task(stage.client.keys.create(name, ["viewer"]))
+    await stage.crash(entry)
+    secret = (await making).secret
+    async with Client(stage.client.address, api_key=secret) as client:
+        assert [run async for run in client.list_runs(workflow="none")] == []
+    assert len([line async for line in stage.client.audit.entries(target=name)]) == 1

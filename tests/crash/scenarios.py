@@ -23,7 +23,14 @@ from tests.crash.connecting import (
     by_repairing,
 )
 from tests.crash.matrix import Entry
-from tests.crash.people import by_a_budget, by_erasing, by_looking_up, by_suppressing
+from tests.crash.people import (
+    by_a_budget,
+    by_erasing,
+    by_looking_up,
+    by_making_a_key,
+    by_making_a_member,
+    by_suppressing,
+)
 from tests.crash.stage import RUN_SECONDS, Stage
 
 _START_AGAIN = """
@@ -434,6 +441,7 @@ SCENARIOS: dict[str, Scenario] = {
     "ingest.change_lanes": by_changing_a_lane,
     "ingest.erase_subject": by_erasing,
     "ingest.put_budget": by_a_budget,
+    "ingest.change_keys": by_making_a_member,
     "ingest.decide_effect": by_deciding,
     "ingest.migrate_runs": by_migrating,
     "ingest.put_connection": by_connecting,
@@ -448,6 +456,8 @@ SCENARIOS: dict[str, Scenario] = {
     "store.commit_drop_keys": while_a_run_goes_on,
     "store.commit_drop_orphans": by_a_timer_of_nothing,
     "store.commit_budget": by_a_budget,
+    "store.commit_key": by_making_a_key,
+    "store.commit_member": by_making_a_member,
     "store.commit_erasure": by_erasing,
     "store.commit_erasure_cursor": by_erasing,
     "store.commit_events": by_every_event,

@@ -14,6 +14,7 @@ from tests.crash.scenarios import SCENARIOS
 from tests.crash.stage import Stage
 
 PASSED_ON = {
+    "ingest.change_keys",
     "ingest.change_lanes",
     "ingest.change_suppression",
     "ingest.check_suppression",

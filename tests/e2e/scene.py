@@ -42,6 +42,14 @@ class Scene:
         """Where the engine keeps its state."""
         return self.engine.place
 
+    @property
+    def environment(self) -> dict[str, str]:
+        """What the `perdure` command is told of the engine."""
+        return {
+            "PERDURE_ADDRESS": self.client.address,
+            "PERDURE_API_KEY": self.engine.api_key,
+        }
+
     def new_path(self) -> str:
         """Return a path at the provider that nobody else calls."""
         return f"/calls/{next(_numbers)}"

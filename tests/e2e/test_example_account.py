@@ -27,7 +27,7 @@ async def connection(scene: Scene, *arguments: str, given: object = None) -> tup
         sys.executable, "-m", "perdure", "connection", *arguments,
         stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "PERDURE_ADDRESS": scene.client.address},
+        env={**os.environ, **scene.environment},
     )  # fmt: skip
     out, _ = await process.communicate(json.dumps(given).encode())
     assert process.returncode is not None

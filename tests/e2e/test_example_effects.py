@@ -29,7 +29,7 @@ async def perdure(scene: Scene, *arguments: str) -> str:
         "perdure",
         *arguments,
         stdout=asyncio.subprocess.PIPE,
-        env={**os.environ, "PERDURE_ADDRESS": scene.client.address},
+        env={**os.environ, **scene.environment},
     )
     out, _ = await process.communicate()
     assert process.returncode == 0, out.decode()

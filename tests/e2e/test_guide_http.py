@@ -27,7 +27,11 @@ async def test_the_guide_to_http_runs_as_it_is_written(scene: Scene) -> None:
         "/bin/sh",
         "-euc",
         commands(),
-        env={**os.environ, "PERDURE_URL": scene.engine.ports.http_url, "PERDURE_API_KEY": "none"},
+        env={
+            **os.environ,
+            "PERDURE_URL": scene.engine.ports.http_url,
+            "PERDURE_API_KEY": scene.engine.api_key,
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )
@@ -49,7 +53,10 @@ async def test_a_run_goes_on_in_the_trace_of_who_started_it_over_http(scene: Sce
         answer = await web.post(
             "/v1/runs",
             json={"workflow": "http_traced"},
-            headers={"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"},
+            headers={
+                "traceparent": f"00-{TRACE}-00f067aa0ba902b7-01",
+                "Authorization": f"Bearer {scene.engine.api_key}",
+            },
         )
     run = await scene.completed(answer.json()["run_id"])
     assert run.traceparent.split("-")[1] == TRACE

@@ -36,7 +36,7 @@ async def shell(scene: Scene, *arguments: str) -> tuple[int, str]:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "perdure", "workflow", *arguments,
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.STDOUT,
-        env={**os.environ, "PERDURE_ADDRESS": scene.client.address},
+        env={**os.environ, **scene.environment},
     )  # fmt: skip
     out, _ = await process.communicate()
     assert process.returncode is not None

@@ -22,7 +22,7 @@ async def perdure(scene: Scene, *arguments: str) -> str:
     """Run a command as an operator does, and return what it prints."""
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "perdure", *arguments,
-        env={**os.environ, "PERDURE_ADDRESS": scene.client.address},
+        env={**os.environ, **scene.environment},
         stdout=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, _ = await process.communicate()

@@ -71,9 +71,8 @@ async def test_a_run_without_a_caller_s_trace_begins_one_of_its_own(
 async def _start(scene: Scene, workflow: str, traceparent: str) -> str:
     async with grpc.aio.insecure_channel(scene.client.address) as channel:
         start = RunServiceStub(channel).StartRun
-        answer = await start(
-            StartRunRequest(workflow=workflow), metadata=(("traceparent", traceparent),)
-        )
+        told = (("traceparent", traceparent), ("authorization", f"Bearer {scene.engine.api_key}"))
+        answer = await start(StartRunRequest(workflow=workflow), metadata=told)
         return str(answer.run_id)
 
 

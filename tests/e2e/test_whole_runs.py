@@ -136,10 +136,9 @@ async def test_doctor_finds_nothing_in_a_healthy_engine(scene: Scene) -> None:
 
     doctor = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "perdure", "doctor", "--json",
-        "--address", scene.client.address,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
-        env={name: value for name, value in os.environ.items() if not name.startswith("PERDURE_")},
+        env={**os.environ, **scene.environment},
     )  # fmt: skip
     output, errors = await doctor.communicate()
 

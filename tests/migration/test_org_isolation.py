@@ -29,6 +29,7 @@ HANGING = {
     "run_migration_outcomes": "migration_id",
     "erasure_runs": "erasure_id",
     "erasure_counts": "erasure_id",
+    "api_key_secrets": "key_id",
 }
 """Tables without an org of their own, and what they hang on others by."""
 
@@ -103,6 +104,7 @@ async def fill(connection: asyncpg.Connection) -> None:
         key = f"uuid7_floor(clock_timestamp() - {number} * interval '1 ms')"
         run = f"'{await connection.fetchval(f'SELECT {key}')}'"
         ids = {"run_id": run, "workflow_id": str(number), "migration_id": run, "erasure_id": run}
+        ids["key_id"] = quoted(str(number))
         for table in await names(connection, with_org=True):
             known = {"org": quoted(org)}
             taken = await connection.fetch(COLUMNS, table)
@@ -114,11 +116,13 @@ async def fill(connection: asyncpg.Connection) -> None:
                 known["subject_hash"] = quoted(str(uuid.uuid4()))
             await add_row(connection, table, **known, **_distinct(table, number))
         for table, by in HANGING.items():
-            await add_row(connection, table, **{by: ids[by]})
+            await add_row(connection, table, **{by: ids[by]}, **_distinct(table, number))
 
 
 def _distinct(table: str, number: int) -> dict[str, str]:
     """Return what keeps rows of several orgs apart where the org is no part of the key."""
+    if table == "api_key_secrets":
+        return {"prefix": quoted(str(number))}
     return {"cause_id": "gen_random_uuid()"} if table == "causes" else {}
 
 
@@ -230,7 +234,7 @@ async def test_what_is_about_all_orgs_is_told_by_functions_of_its_own(database: 
     assert [tuple(row) for row in await ingest.fetch("SELECT * FROM org_weights()")] == [
         ("default", 1)
     ]
-    lines = await ingest.fetch("SELECT actor FROM installation_audit(1000, 10)")
+    lines = await ingest.fetch("SELECT actor FROM installation_audit(1000, 10, '', '')")
     assert [line["actor"] for line in lines] == ["ann"]
     assert (
         await ingest.fetch("SELECT * FROM runs_past('{x}', ARRAY[gen_random_uuid()], '{0}')") == []
@@ -238,4 +242,4 @@ async def test_what_is_about_all_orgs_is_told_by_functions_of_its_own(database: 
     for role in ("relay", "timer", "sweeper"):
         connection = await database.connect(role)
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
-            await connection.fetch("SELECT * FROM installation_audit(1000, 10)")
+            await connection.fetch("SELECT * FROM installation_audit(1000, 10, '', '')")

@@ -225,6 +225,9 @@ async def test_rights_on_single_columns_are_marks_alone(connection: asyncpg.Conn
     assert {(row["role"], row["relation"]): row["columns"] for row in rows} == {
         ("perdure_coordinator", "months"): ["closed"],  # only to lock what a retry relies on
         ("perdure_coordinator", "orgs"): ["weight"],
+        ("perdure_coordinator", "members"): ["roles"],
+        ("perdure_coordinator", "api_keys"): ["revoked_at", "revoked_by"],
+        ("perdure_coordinator", "api_key_secrets"): ["expires_at", "last_used_at"],
         ("perdure_coordinator", "effect_decisions"): ["reason"],  # an erasure empties it
         ("perdure_coordinator", "epochs"): ["system_id", "timeline"],
         ("perdure_relay", "outbox"): ["entry_id", "sent_at", "state"],

@@ -398,6 +398,24 @@ class Reason(StrEnum):
         "The API key, or the secret that was replaced, has expired.",
     )
     KEY_REVOKED = ("KEY_REVOKED", Code.UNAUTHENTICATED, None, "The API key was revoked.")
+    KEY_EXISTS = (
+        "KEY_EXISTS",
+        Code.ALREADY_EXISTS,
+        None,
+        "Another key of the org has the name, or is its first already.",
+    )
+    KEY_NOT_FOUND = (
+        "KEY_NOT_FOUND",
+        Code.NOT_FOUND,
+        None,
+        "The org has no key of this name that is not revoked.",
+    )
+    MEMBER_NOT_FOUND = (
+        "MEMBER_NOT_FOUND",
+        Code.NOT_FOUND,
+        None,
+        "The org has no member of this name.",
+    )
     CREDENTIAL_INVALID = (
         "CREDENTIAL_INVALID",
         Code.UNAUTHENTICATED,

@@ -1,4 +1,7 @@
-"""Where ingest listens: the argument, `PERDURE_ADDRESS`, the dev stack's file, the default."""
+"""Where ingest listens, and what is presented there.
+
+Each is the argument, else a variable, else what a dev stack wrote; the address has a default.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,13 @@ from pathlib import Path
 
 ADDRESS_VARIABLE = "PERDURE_ADDRESS"
 DEFAULT_ADDRESS = "127.0.0.1:7400"
+API_KEY_VARIABLE = "PERDURE_API_KEY"
 STACK_FILE = Path(".perdure") / "stack.json"
 """What a running dev stack writes below the directory it was started in."""
+
+
+KEY_FILE = "api_key"
+"""Beside it: the stack's key, for its owner only."""
 
 
 def find_address(given: str | None, environ: Mapping[str, str], directory: Path) -> str:
@@ -17,12 +25,39 @@ def find_address(given: str | None, environ: Mapping[str, str], directory: Path)
     return given or environ.get(ADDRESS_VARIABLE) or stack_address(directory) or DEFAULT_ADDRESS
 
 
+def find_api_key(
+    given: str | None, address: str, environ: Mapping[str, str], directory: Path
+) -> str:
+    """Return the key to present at `address`, empty if there is none.
+
+    That of a dev stack is presented to that stack alone.
+    """
+    if given is not None:
+        return given
+    return environ.get(API_KEY_VARIABLE, "").strip() or _stack_key(address, directory)
+
+
 def stack_address(directory: Path) -> str | None:
     """Return the address of the dev stack of `directory` or of the nearest folder above it."""
+    file = _stack_file(directory)
+    return _read_address(file) if file is not None else None
+
+
+def _stack_key(address: str, directory: Path) -> str:
+    file = _stack_file(directory)
+    if file is None or _read_address(file) != address:
+        return ""
+    try:
+        return file.with_name(KEY_FILE).read_text(encoding="utf-8").strip()
+    except (OSError, ValueError):
+        return ""
+
+
+def _stack_file(directory: Path) -> Path | None:
     for folder in (directory, *directory.parents):
         file = folder / STACK_FILE
         if file.is_file():
-            return _read_address(file)
+            return file
     return None
 
 

@@ -25,7 +25,8 @@ from perdure_contracts.v1 import (
     workflow_service_pb2_grpc,
 )
 
-from perdure.address import find_address
+from perdure.address import find_address, find_api_key
+from perdure.client_access import AuditLog, Keys, Members
 from perdure.client_budgets import Budgets
 from perdure.client_connections import Connections
 from perdure.client_consent import Consent
@@ -56,20 +57,23 @@ class Client:
             run = await client.wait_run(started.run_id)
 
     Without an address it takes `PERDURE_ADDRESS`, then the dev stack of this folder or one above,
-    then 127.0.0.1:7400. Every method raises `PerdureApiError` when the call is refused, and
-    `PerdureUnavailable`, a kind of it, when nobody answered in `timeout` seconds or `attempts`
-    tries.
+    then 127.0.0.1:7400. It presents `api_key`, else `PERDURE_API_KEY`, else the key of that dev
+    stack, which is shown to nobody else. Every method raises `PerdureApiError` when the call is
+    refused, and `PerdureUnavailable`, a kind of it, when nobody answered in `timeout` seconds or
+    `attempts` tries.
     """
 
     def __init__(
         self,
         address: str | None = None,
         *,
+        api_key: str | None = None,
         timeout: float = DEFAULT_TIMEOUT,
         attempts: int = DEFAULT_ATTEMPTS,
     ) -> None:
         self.address = find_address(address, os.environ, Path.cwd())
-        self._transport = Transport(self.address, timeout=timeout, attempts=attempts)
+        key = find_api_key(api_key, self.address, os.environ, Path.cwd())
+        self._transport = Transport(self.address, timeout=timeout, attempts=attempts, api_key=key)
 
     @cached_property
     def _workflows(self) -> workflow_service_pb2_grpc.WorkflowServiceStub:
@@ -116,6 +120,21 @@ class Client:
     def connections(self) -> Connections:
         """Makes and repairs accounts at outside providers that steps act under."""
         return Connections(self._transport)
+
+    @cached_property
+    def keys(self) -> Keys:
+        """The API keys of the org."""
+        return Keys(self._transport)
+
+    @cached_property
+    def members(self) -> Members:
+        """The members of the org, and their roles."""
+        return Members(self._transport)
+
+    @cached_property
+    def audit(self) -> AuditLog:
+        """Who did what."""
+        return AuditLog(self._transport)
 
     @cached_property
     def effects(self) -> UnsettledEffects:

@@ -12,7 +12,10 @@ from typing import TypeVar
 
 import grpc
 
-from perdure.errors import PerdureUnavailable, from_rpc_error
+from perdure.errors import PerdureApiError, PerdureUnavailable, from_rpc_error
+
+AUTHORIZATION = "authorization"
+RATE_LIMITED = "RATE_LIMITED"
 
 FIRST_PAUSE = 0.1
 """Longest pause before the first repeat, seconds; it doubles from one repeat to the next."""
@@ -45,14 +48,15 @@ _OPTIONS = (
 class Transport:
     """A channel to `address`; calls end within `timeout` seconds and are tried `attempts` times.
 
-    Only an answer that says "not now" is repeated. Every call of the API is safe to repeat, because
-    starts carry a key.
+    Each presents `api_key`, if there is one. Only an answer that says "not now" is repeated. Every
+    call of the API is safe to repeat, because starts carry a key.
     """
 
-    def __init__(self, address: str, *, timeout: float, attempts: int) -> None:
+    def __init__(self, address: str, *, timeout: float, attempts: int, api_key: str = "") -> None:
         self._address = address
         self._timeout = timeout
         self._attempts = attempts
+        self._metadata = ((AUTHORIZATION, f"Bearer {api_key}"),) if api_key else ()
 
     @cached_property
     def channel(self) -> grpc.aio.Channel:
@@ -71,12 +75,13 @@ class Transport:
         failures = 0
         while True:
             try:
-                return await method(request, timeout=max(deadline - time.monotonic(), 0.0))
+                left = max(deadline - time.monotonic(), 0.0)
+                return await method(request, timeout=left, metadata=self._metadata)
             except grpc.aio.AioRpcError as error:
                 failure = from_rpc_error(error)
             failures += 1
             pause = pause_before(failures, failure.retry_after)
-            is_repeatable = isinstance(failure, PerdureUnavailable) and failures < self._attempts
+            is_repeatable = says_not_now(failure) and failures < self._attempts
             if not is_repeatable or time.monotonic() + pause >= deadline:
                 raise failure
             await asyncio.sleep(pause)
@@ -88,7 +93,7 @@ class Transport:
 
         Raises PerdureApiError; what to do about a broken stream is the caller's to decide.
         """
-        call = method(request, timeout=STREAM_SECONDS)
+        call = method(request, timeout=STREAM_SECONDS, metadata=self._metadata)
         try:
             async for answer in call:
                 yield answer
@@ -102,6 +107,13 @@ class Transport:
         if failures >= (WATCH_ATTEMPTS if seen else self._attempts):
             raise failure
         await asyncio.sleep(pause_before(failures, failure.retry_after))
+
+
+def says_not_now(failure: PerdureApiError) -> bool:
+    """Tell whether the call may succeed later: nobody answered, or the key is over its rate."""
+    return isinstance(failure, PerdureUnavailable) or (
+        failure.reason == RATE_LIMITED and failure.retry_after is not None
+    )
 
 
 def pause_before(failures: int, retry_after: float | None) -> float:

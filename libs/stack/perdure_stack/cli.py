@@ -14,7 +14,7 @@ from perdure_stack.backends import without_secret
 from perdure_stack.errors import StackError
 from perdure_stack.readiness import answers_ok
 from perdure_stack.record import StackRecord, remove_record, stack_runs
-from perdure_stack.stack import DEFAULT_DIRECTORY, DevStack
+from perdure_stack.stack import DEFAULT_DIRECTORY, KEY_FILE, DevStack
 
 DOWN_TIMEOUT = 90.0  # seconds
 OK, FAILED = 0, 1
@@ -63,7 +63,7 @@ async def _up(options: argparse.Namespace) -> int:
 async def _run_stack(options: argparse.Namespace) -> None:
     stack = DevStack(options.dir, free_ports=options.free_ports, workers=options.workers)
     async with stack:
-        print(_describe(stack.record), flush=True)
+        print(_describe(stack.record, stack.directory), flush=True)
         await asyncio.Event().wait()
 
 
@@ -92,7 +92,7 @@ async def _status(options: argparse.Namespace) -> int:
     if record is None:
         print("no stack runs here")
         return FAILED
-    print(_describe(record))
+    print(_describe(record, options.dir.absolute()))
     names = list(record.services)
     ready = await asyncio.gather(
         *(answers_ok(f"{record.services[name].ops_url}/readyz") for name in names)
@@ -102,12 +102,13 @@ async def _status(options: argparse.Namespace) -> int:
     return OK if all(ready) else FAILED
 
 
-def _describe(record: StackRecord) -> str:
+def _describe(record: StackRecord, directory: Path) -> str:
     lines = {
         "ingest": record.ingest_address,
         "HTTP/JSON": record.http_url,
         "PostgreSQL": without_secret(record.database_url),
         "Valkey": without_secret(record.redis_url),
+        "API key": str(directory / KEY_FILE),
         "logs": str(Path(next(iter(record.services.values())).log).parent),
     }
     listed = "\n".join(f"  {what:<12} {where}" for what, where in lines.items())

@@ -21,6 +21,9 @@ from perdure_stack.services import (
 from perdure_stack.supervisor import Supervisor
 
 DEFAULT_DIRECTORY = Path(".perdure")
+KEY_FILE = "api_key"
+"""In a stack's directory: what clients of it present; the SDK looks for it beside the record."""
+
 MIGRATE_TIMEOUT = 120.0  # seconds
 DRAIN_SECONDS = "5"  # a person at a keyboard waits for no longer drain
 
@@ -82,6 +85,13 @@ class DevStack:
         return self._ports
 
     @property
+    def api_key(self) -> str:
+        """The key of an admin of the org `default`. Raises StackError before the start."""
+        if not self._key_file.is_file():
+            raise _not_started(self.directory)
+        return self._key_file.read_text(encoding="utf-8").strip()
+
+    @property
     def record(self) -> StackRecord:
         """Where everything is now. Raises StackError before the start."""
         ports, supervisor = self.ports, self.supervisor
@@ -118,6 +128,7 @@ class DevStack:
             self._ports = self._choose_ports()
             await self.backends.start()
             await self._migrate()
+            await self._make_key()
             await self._start_services(self._ports)
         except BaseException:
             await self.stop()
@@ -144,11 +155,21 @@ class DevStack:
     async def _migrate(self) -> None:
         command = module_command("perdure_store", "migrate")
         child = ChildProcess(
-            (*command, "--database-url", self.backends.database_url),
+            (*command, "--database-url", self._database_url),
             log=self._logs / "migrate.log",
             environment=self._base_env(),
         )
         await run_to_success("the migration", child, MIGRATE_TIMEOUT)
+
+    async def _make_key(self) -> None:
+        """Have a key in the stack's file that is good in its database."""
+        command = module_command("perdure_store", "keys", "bootstrap", "--another")
+        child = ChildProcess(
+            (*command, "--output", str(self._key_file), "--database-url", self._database_url),
+            log=self._logs / "keys.log",
+            environment=self._base_env(),
+        )
+        await run_to_success("the making of a key", child, MIGRATE_TIMEOUT)
 
     async def _start_services(self, ports: ServicePorts) -> None:
         self._supervisor = Supervisor(
@@ -168,6 +189,14 @@ class DevStack:
         """What every process inherits; services refuse settings that are not theirs."""
         kept = {name: value for name, value in self._environ.items() if not _decided_here(name)}
         return {"PERDURE_DRAIN_SECONDS": DRAIN_SECONDS, **kept}
+
+    @property
+    def _database_url(self) -> str:
+        return self.backends.database_url
+
+    @property
+    def _key_file(self) -> Path:
+        return self.directory / KEY_FILE
 
     @property
     def _logs(self) -> Path:

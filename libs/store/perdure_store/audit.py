@@ -42,11 +42,21 @@ async def audit(
 
 
 async def read_audit(
-    connection: Connection, org: str | None, *, below: int = NEWEST, limit: int
+    connection: Connection,
+    org: str | None,
+    *,
+    action: str = "",
+    target: str = "",
+    below: int = NEWEST,
+    limit: int,
 ) -> list[AuditLine]:
-    """Return the newest lines of an org with ids less than `below`; None: of no org."""
+    """Return the newest lines of an org with ids less than `below`; None: of no org.
+
+    Empty `action` and `target` match all.
+    """
+    wanted = (below, limit, action, target)
     if org is None:
-        found = await connection.fetch(sql("audit.page_of_installation"), below, limit)
+        found = await connection.fetch(sql("audit.page_of_installation"), *wanted)
     else:
-        found = await connection.fetch(sql("audit.page"), org, below, limit)
+        found = await connection.fetch(sql("audit.page"), org, *wanted)
     return [AuditLine(**record) for record in found]

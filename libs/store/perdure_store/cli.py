@@ -14,6 +14,7 @@ from pathlib import Path
 from perdure_runtime import fail_points
 from perdure_runtime.errors import PerdureError
 
+from perdure_store.cli_keys import add_key_options, bootstrap
 from perdure_store.epochs import EpochNow, begin_next, declare_lossless, read_epoch, trust_failovers
 from perdure_store.migrate import Status, migrate, read_status
 from perdure_store.migration_files import Migration, Phase, bundled_migrations, read_migrations
@@ -63,7 +64,9 @@ def _parser() -> argparse.ArgumentParser:
     epoch.add_argument("action", choices=("show", "raise", "lossless", *_TRUST))
     epoch.add_argument("--reason", default="", help="why, for the audit log")
     epoch.add_argument("--actor", default=None, help="who says so; the user by default")
-    for command in (run, status, schema, epoch):
+    keys = commands.add_parser("keys", help="make the first key of an org")
+    add_key_options(keys)
+    for command in (run, status, schema, epoch, keys):
         command.add_argument("--database-url", default=_url_of_environment(), metavar="URL")
     for command in (run, status):
         command.add_argument("--dir", type=Path, default=None, help="folder of the migrations")
@@ -89,6 +92,8 @@ async def _run(options: argparse.Namespace) -> None:
                 _write(await schema_text(connection), options.output)
             case "epoch":
                 _print_epoch(await _change_epoch(connection, options))
+            case "keys":
+                await bootstrap(connection, options)
     finally:
         await connection.close()
 

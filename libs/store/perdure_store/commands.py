@@ -1,4 +1,4 @@
-"""What this package brings to the command line: `perdure migrate` and `perdure epoch`."""
+"""What this package brings to the command line: `perdure migrate`, `epoch`, `keys bootstrap`."""
 
 from __future__ import annotations
 
@@ -15,3 +15,8 @@ def migrate(arguments: Sequence[str]) -> int:
 def epoch(arguments: Sequence[str]) -> int:
     """Say what a restored database may have forgotten; see `python -m perdure_store epoch`."""
     return main(["epoch", *arguments])
+
+
+def bootstrap_keys(arguments: Sequence[str]) -> int:
+    """Make the first key of an org; see `python -m perdure_store keys`."""
+    return main(["keys", "bootstrap", *arguments])

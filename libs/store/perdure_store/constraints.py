@@ -17,6 +17,7 @@ from perdure_runtime.errors import (
     FieldViolation,
     Internal,
     InvalidArgument,
+    NotFound,
     PerdureError,
     Reason,
 )
@@ -54,6 +55,22 @@ def _lane_gone(constraint: str) -> PerdureError:
     return FailedPrecondition(
         "an operator removed a lane of the document while it was published",
         reason=Reason.LANE_UNKNOWN,
+        metadata={"constraint": constraint},
+    )
+
+
+def _key_exists(constraint: str) -> PerdureError:
+    return AlreadyExists(
+        "another key of the org has this name; revoke or rotate that one, or take another name",
+        reason=Reason.KEY_EXISTS,
+        metadata={"constraint": constraint},
+    )
+
+
+def _org_gone(constraint: str) -> PerdureError:
+    return NotFound(
+        "there is no such org",
+        reason=Reason.ORG_NOT_FOUND,
         metadata={"constraint": constraint},
     )
 
@@ -188,6 +205,20 @@ CONSTRAINTS: Mapping[str, Callable[[str], PerdureError]] = MappingProxyType(
         "run_migration_outcomes_known": _fault,
         "run_migration_outcomes_decided": _fault,
         "audit_log_pkey": _fault,
+        "members_pkey": _lost_race,
+        "members_org_known": _org_gone,
+        "members_member_length": _invalid("member", "must have 1 to 200 characters"),
+        "members_roles_known": _invalid("roles", "must be one or more of those that there are"),
+        "api_keys_pkey": _lost_race,
+        "api_keys_org_known": _org_gone,
+        "api_keys_one_name": _key_exists,
+        "api_keys_name_plain": _invalid("name", "must be letters, digits, _ . @ or -"),
+        "api_keys_roles_known": _invalid("roles", "must be one or more of those that there are"),
+        "api_keys_rate_whole": _invalid("rate", "and burst must be positive, or both absent"),
+        "api_keys_revoked_whole": _fault,
+        "api_key_secrets_pkey": _lost_race,
+        "api_key_secrets_of": _fault,
+        "api_key_secrets_digest_length": _fault,
         "timers_pkey": _fault,
         "timers_kind_known": _fault,
         "timers_internal_kinds": _fault,

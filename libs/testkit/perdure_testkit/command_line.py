@@ -29,8 +29,8 @@ Command = Callable[..., Awaitable[Printed]]
 """Runs the command with arguments, and `stdin` as its input."""
 
 
-def command_at(address: str, folder: Path) -> Command:
-    """Return what runs `perdure ...` in a folder, with the address in its environment."""
+def command_at(address: str, folder: Path, *, api_key: str) -> Command:
+    """Return what runs `perdure ...` in a folder, with address and key in its environment."""
 
     async def run(*arguments: str, stdin: bytes = b"") -> Printed:
         process = await asyncio.create_subprocess_exec(
@@ -41,7 +41,7 @@ def command_at(address: str, folder: Path) -> Command:
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, "PERDURE_ADDRESS": address},
+            env={**os.environ, "PERDURE_ADDRESS": address, "PERDURE_API_KEY": api_key},
             cwd=folder,
         )
         out, err = await process.communicate(stdin)

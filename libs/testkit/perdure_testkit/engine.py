@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Self
 
 import perdure
+from perdure_runtime.api_keys import make_key
 from perdure_stack.ports import free_ports
 from perdure_stack.services import (
     SERVICES,
@@ -25,6 +26,7 @@ from perdure_stack.services import (
 from perdure_stack.supervisor import Supervisor
 
 from perdure_testkit import step_handlers
+from perdure_testkit.api_keys import give_key
 from perdure_testkit.nursery import Nursery
 from perdure_testkit.place import Place
 from perdure_testkit.servers import make_directory
@@ -95,12 +97,23 @@ class Engine:
             restart=crew.restart,
             open_child=self._nursery.open_child,
         )
+        self._key = make_key()
         self.client = perdure.Client(
-            self.ports.address("ingest"), timeout=CLIENT_TIMEOUT, attempts=CLIENT_ATTEMPTS
+            self.ports.address("ingest"),
+            api_key=self._key.text,
+            timeout=CLIENT_TIMEOUT,
+            attempts=CLIENT_ATTEMPTS,
         )
+
+    @property
+    def api_key(self) -> str:
+        """The key of an admin of the org `default`."""
+        return self._key.text
 
     async def __aenter__(self) -> Self:
         await self.place.execute(_FAST_LANES)
+        async with self.place.connection() as connection:
+            await give_key(connection, self._key)
         await self._nursery.start()
         await self.supervisor.start_all()
         return self

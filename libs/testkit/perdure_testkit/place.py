@@ -34,15 +34,21 @@ class Place:
 
     async def fetch(self, query: str, *arguments: Any) -> list[asyncpg.Record]:
         """Return the rows of a query, run as the superuser."""
-        connection = await open_connection(self.database.url(), application_name=APPLICATION_NAME)
-        try:
+        async with self.connection() as connection:
             return await connection.fetch(query, *arguments)
-        finally:
-            await connection.close()
 
     async def execute(self, statement: str, *arguments: Any) -> None:
         """Run a statement as the superuser."""
         await self.fetch(statement, *arguments)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection]:
+        """Lend a connection of the superuser."""
+        connection = await open_connection(self.database.url(), application_name=APPLICATION_NAME)
+        try:
+            yield connection
+        finally:
+            await connection.close()
 
     @asynccontextmanager
     async def redis(self) -> AsyncIterator[redis.Redis]:

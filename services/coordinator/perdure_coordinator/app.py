@@ -23,6 +23,9 @@ from perdure_contracts.internal.v1.control_service_pb2_grpc import (
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     add_CoordinatorServiceServicer_to_server,
 )
+from perdure_contracts.internal.v1.key_service_pb2_grpc import (
+    add_KeyServiceServicer_to_server,
+)
 from perdure_machine.changes import Changes
 from perdure_machine.subjects import SubjectKey
 from perdure_runtime.batching import Batcher
@@ -52,6 +55,7 @@ from perdure_coordinator.counting import count
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
+from perdure_coordinator.key_servicer import Keys
 from perdure_coordinator.scaler import Scaler
 from perdure_coordinator.sealing import parse_keys
 from perdure_coordinator.servicers import Connections, Control, Coordinator
@@ -64,6 +68,7 @@ CONTROL = "perdure.internal.v1.ControlService"
 SCALER = "externalscaler.ExternalScaler"
 CONSENT = "perdure.internal.v1.ConsentService"
 BUDGETS = "perdure.internal.v1.BudgetService"
+KEYS = "perdure.internal.v1.KeyService"
 
 UNTRACED = frozenset(
     f"/{HOT}/{method}"
@@ -159,6 +164,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
             SCALER: partial(add_ExternalScalerServicer_to_server, Scaler(spare)),
             CONSENT: partial(add_ConsentServiceServicer_to_server, Consent(spare, subjects)),
             BUDGETS: partial(add_BudgetServiceServicer_to_server, Budgets(spare)),
+            KEYS: partial(add_KeyServiceServicer_to_server, Keys(spare)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
     )

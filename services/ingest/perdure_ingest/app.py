@@ -7,13 +7,16 @@ import asyncio
 import asyncpg
 import grpc
 from perdure_contracts.v1 import (
+    audit_service_pb2_grpc,
     budget_service_pb2_grpc,
     connection_service_pb2_grpc,
     consent_service_pb2_grpc,
     dead_letter_service_pb2_grpc,
     effect_service_pb2_grpc,
     job_service_pb2_grpc,
+    key_service_pb2_grpc,
     lane_service_pb2_grpc,
+    member_service_pb2_grpc,
     run_service_pb2_grpc,
     system_service_pb2_grpc,
     workflow_service_pb2_grpc,
@@ -26,6 +29,7 @@ from perdure_store.listen import Listener
 from perdure_store.pool import acquire, open_pool
 from perdure_store.schema_version import schema_ready
 
+from perdure_ingest.access_servicers import AuditServicer, KeyServicer, MemberServicer
 from perdure_ingest.budget_servicer import BudgetServicer
 from perdure_ingest.call_rules import RULES_OF_CALLS
 from perdure_ingest.config import IngestConfig
@@ -33,7 +37,7 @@ from perdure_ingest.connection_servicer import ConnectionServicer
 from perdure_ingest.consent_servicer import ConsentServicer
 from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
-from perdure_ingest.gate.gate import Gate, everybody_is
+from perdure_ingest.gate.assembly import GateParts
 from perdure_ingest.http.server import HttpServer, HttpSettings
 from perdure_ingest.identity import Identify, identify
 from perdure_ingest.job_servicer import JobServicer
@@ -66,7 +70,8 @@ class Ingest(Group):
         doors = Doors(pool, coordinator, tokens, watcher, config.watch_seconds)
         self.channel = channel
         self.pool = pool
-        self.gate = Gate(everybody_is(config.org))
+        gate_parts = GateParts(config, pool, coordinator.keys)
+        self.gate, self.key_use = gate_parts.gate, gate_parts.use
         served = services(doors, identify)
         self.server = RpcServer(
             served,
@@ -86,7 +91,15 @@ class Ingest(Group):
             application_name="perdure-ingest-listen",
         )
         super().__init__(
-            (_OpenedPool(pool), coordinator, watcher, listener, self.server, self.http)
+            (
+                _OpenedPool(pool),
+                coordinator,
+                gate_parts,
+                watcher,
+                listener,
+                self.server,
+                self.http,
+            )
         )
 
     async def database_ready(self) -> str:
@@ -127,6 +140,9 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
     consent = ConsentServicer(doors, identify)
     budgets = BudgetServicer(doors, identify)
     jobs = JobServicer(doors, identify)
+    keys = KeyServicer(doors, identify)
+    members = MemberServicer(doors, identify)
+    audit = AuditServicer(doors, identify)
     return {
         "perdure.v1.RunService": lambda server: (
             run_service_pb2_grpc.add_RunServiceServicer_to_server(runs, server)
@@ -150,6 +166,15 @@ def services(doors: Doors, identify: Identify) -> dict[str, Register]:
         ),
         "perdure.v1.JobService": lambda server: (
             job_service_pb2_grpc.add_JobServiceServicer_to_server(jobs, server)
+        ),
+        "perdure.v1.KeyService": lambda server: (
+            key_service_pb2_grpc.add_KeyServiceServicer_to_server(keys, server)
+        ),
+        "perdure.v1.MemberService": lambda server: (
+            member_service_pb2_grpc.add_MemberServiceServicer_to_server(members, server)
+        ),
+        "perdure.v1.AuditService": lambda server: (
+            audit_service_pb2_grpc.add_AuditServiceServicer_to_server(audit, server)
         ),
         "perdure.v1.LaneService": lambda server: (
             lane_service_pb2_grpc.add_LaneServiceServicer_to_server(lanes, server)

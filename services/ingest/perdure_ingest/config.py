@@ -9,11 +9,13 @@ from perdure_runtime.config import setting
 from perdure_runtime.config_groups import MAX_PORT, DatabaseConfig, GrpcConfig, ServiceConfig
 from perdure_runtime.errors import FieldViolation
 
+from perdure_ingest.config_auth import AuthConfig
+
 MIN_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
+class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig, AuthConfig):
     """The settings of one ingest process."""
 
     SERVICE = "ingest"
@@ -33,7 +35,6 @@ class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
     coordinator_address: str = setting(
         "127.0.0.1:7410", help="Address of the coordinator, which makes every change."
     )
-    org: str = setting("default", help="The org that every caller belongs to.")
     database_pool_size: int = setting(
         10, min=1, max=200, unit="connections", help="Most database connections for reads."
     )
@@ -66,10 +67,8 @@ class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
     )
 
     def problems(self) -> Iterable[FieldViolation]:
-        """Refuse what would leave callers without an org, a usable key or a place for calls."""
+        """Refuse what would leave callers without a usable page token or a place for calls."""
         yield from super().problems()
-        if not self.org:
-            yield FieldViolation("org", "must not be empty")
         if self.page_token_key and len(self.page_token_key) < MIN_KEY_LENGTH:
             yield FieldViolation("page_token_key", f"must have {MIN_KEY_LENGTH} characters or more")
         if self.watch_limit >= self.grpc_max_concurrent_rpcs:

@@ -30,6 +30,7 @@ from perdure_runtime.rpc.errors import from_status
 
 from perdure_ingest.budget_calls import BudgetCalls
 from perdure_ingest.consent_calls import ConsentCalls
+from perdure_ingest.key_calls import KeyCalls
 
 START_RUN = declare("ingest.start_run")
 SIGNAL = declare("ingest.signal")
@@ -74,6 +75,7 @@ class Coordinator(Component):
         self._control = control_service_pb2_grpc.ControlServiceStub(client.channel)
         self.consent = ConsentCalls(client)
         self.budgets = BudgetCalls(client)
+        self.keys = KeyCalls(client)
         self._starts = Batcher(
             self._send_starts, MAX_ITEMS, weigh=_weight, max_weight=MAX_BATCH_BYTES
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
@@ -45,4 +45,6 @@ def acting_as(caller: Caller) -> Iterator[None]:
     try:
         yield
     finally:
-        _CALLER.reset(token)
+        # A stream that is thrown away is closed by another task, in which this was never set.
+        with suppress(ValueError):
+            _CALLER.reset(token)

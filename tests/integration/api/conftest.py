@@ -8,7 +8,14 @@ import pytest
 from perdure_ingest.app import Ingest
 from perdure_ingest.config import IngestConfig
 from perdure_store.pool import open_pool
+from perdure_testkit.api_keys import give_key
 from perdure_testkit.database import Database
+
+
+@pytest.fixture
+async def api_key(database: Database) -> str:
+    """The key of an admin of the org `default`."""
+    return await give_key(await database.connect())
 
 
 @pytest.fixture

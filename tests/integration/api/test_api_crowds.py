@@ -17,6 +17,8 @@ from perdure_contracts.v1.run_service_pb2_grpc import RunServiceStub
 from perdure_ingest.app import Ingest
 from perdure_runtime.errors import Reason, ResourceExhausted
 from perdure_runtime.rpc.errors import from_call_error
+from perdure_testkit.api_keys import give_key
+from perdure_testkit.database import Database
 
 STREAMS = 1000
 """As many as one process watches runs for."""
@@ -28,16 +30,17 @@ PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
 @pytest.fixture
-async def run_id(address: str) -> AsyncIterator[str]:
+async def run_id(address: str, api_key: str) -> AsyncIterator[str]:
     """A run that waits for an hour."""
-    async with Client(address, timeout=20.0) as client:
+    async with Client(address, api_key=api_key, timeout=20.0) as client:
         await client.publish_workflow(json.dumps({"name": "w", "nodes": {"a": {"wait": "1h"}}}))
         yield (await client.start_run("w")).run_id
 
 
 async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
-    ingest: Ingest, address: str, run_id: str
+    ingest: Ingest, address: str, run_id: str, api_key: str, database: Database
 ) -> None:
+    crowd = presenting(await give_key(await database.connect()))
     async with AsyncExitStack() as stack:
         channels = [
             await stack.enter_async_context(grpc.aio.insecure_channel(address, (("n", number),)))
@@ -46,12 +49,13 @@ async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
         request = WatchRunRequest(run_id=run_id)
         streams: list[Any] = []
         for channel in channels:
-            opened = [RunServiceStub(channel).WatchRun(request) for _ in range(PER_CONNECTION)]
+            watch = RunServiceStub(channel).WatchRun
+            opened = [watch(request, metadata=crowd) for _ in range(PER_CONNECTION)]
             first: list[Any] = await asyncio.gather(*(stream.read() for stream in opened))
             assert {answer.run.run_id for answer in first} == {run_id}
             streams += opened
-        await is_refused(channels[0], request)
-        await others_are_served(address, run_id)
+        await is_refused(channels[0], request, api_key)
+        await others_are_served(address, run_id, api_key)
         ends = asyncio.gather(*(stream.read() for stream in streams))
         await ingest.drain()
         assert set(await ends) == {grpc.aio.EOF}
@@ -71,24 +75,29 @@ def unfinished(address: str) -> Iterator[int]:
 
 @pytest.mark.usefixtures("unfinished")
 async def test_callers_that_never_finish_leave_other_callers_served(
-    address: str, run_id: str
+    address: str, run_id: str, api_key: str
 ) -> None:
-    await others_are_served(address, run_id)
+    await others_are_served(address, run_id, api_key)
 
 
-async def is_refused(channel: grpc.aio.Channel, request: WatchRunRequest) -> None:
+def presenting(api_key: str) -> tuple[tuple[str, str], ...]:
+    """Return the metadata of calls with a key."""
+    return (("authorization", f"Bearer {api_key}"),)
+
+
+async def is_refused(channel: grpc.aio.Channel, request: WatchRunRequest, api_key: str) -> None:
     """See that one stream more is told to come back."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await RunServiceStub(channel).WatchRun(request).read()
+        await RunServiceStub(channel).WatchRun(request, metadata=presenting(api_key)).read()
     error = from_call_error(refused.value)
     assert isinstance(error, ResourceExhausted)
     assert (error.reason, error.metadata["scope"]) == (Reason.RATE_LIMITED, "watch")
     assert error.retry_after
 
 
-async def others_are_served(address: str, run_id: str) -> None:
+async def others_are_served(address: str, run_id: str, api_key: str) -> None:
     """Call as others do; each call has 5 s."""
-    async with Client(address, timeout=5.0, attempts=1) as client:
+    async with Client(address, api_key=api_key, timeout=5.0, attempts=1) as client:
         for _ in range(20):
             assert (await client.get_run(run_id)).run_id == run_id
         assert (await client.start_run("w")).created

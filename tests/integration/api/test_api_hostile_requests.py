@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Any
 
 import grpc
@@ -41,19 +42,27 @@ SELECT c.relname FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnames
 """
 
 
-@pytest.fixture
-async def channel(address: str) -> AsyncIterator[grpc.aio.Channel]:
-    async with grpc.aio.insecure_channel(address) as opened:
-        yield opened
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where requests go, and what they present there."""
+
+    channel: grpc.aio.Channel
+    api_key: str
 
 
 @pytest.fixture
-async def unchanged(database: Database, address: str) -> AsyncIterator[None]:
+async def door(address: str, api_key: str) -> AsyncIterator[Door]:
+    async with grpc.aio.insecure_channel(address) as channel:
+        yield Door(channel, api_key)
+
+
+@pytest.fixture
+async def unchanged(database: Database, address: str, api_key: str) -> AsyncIterator[None]:
     """See that the test leaves no row more, and that runs are started after it as before."""
     before = await rows(database)
     yield
     assert await rows(database) == before
-    async with Client(address, timeout=20.0) as client:
+    async with Client(address, api_key=api_key, timeout=20.0) as client:
         await client.publish_workflow(json.dumps({"name": "w", "nodes": {"a": {"transform": 1}}}))
         started = await client.start_run("w")
         assert (await client.wait_run(started.run_id, 20.0)).output == b'{"a":1}'
@@ -62,12 +71,12 @@ async def unchanged(database: Database, address: str) -> AsyncIterator[None]:
 @pytest.mark.usefixtures("unchanged")
 @pytest.mark.parametrize("filled", [False, True], ids=["alone", "beside_names"])
 async def test_f102_a_hostile_field_is_refused_by_the_table_and_stored_nowhere(
-    channel: grpc.aio.Channel, filled: bool
+    door: Door, filled: bool
 ) -> None:
     found = []
     for method in METHODS:
         for attack in attacks(method.input_type, filled=filled):
-            error = await answered(channel, method, attack.request.SerializeToString())
+            error = await answered(door, method, attack.request.SerializeToString())
             problem = wrong(method, attack, error)
             if problem:
                 found.append(f"{method.name} {attack.field} {attack.how}: {problem}")
@@ -75,13 +84,11 @@ async def test_f102_a_hostile_field_is_refused_by_the_table_and_stored_nowhere(
 
 
 @pytest.mark.usefixtures("unchanged")
-async def test_everything_that_is_wrong_with_a_request_is_told_at_once(
-    channel: grpc.aio.Channel,
-) -> None:
+async def test_everything_that_is_wrong_with_a_request_is_told_at_once(door: Door) -> None:
     found = []
     for method in METHODS:
         request, spoilt = spoil(method.input_type)
-        error = await answered(channel, method, request.SerializeToString())
+        error = await answered(door, method, request.SerializeToString())
         told = fields_of(error) if error is not None else set()
         if not spoilt <= told:
             found.append(f"{method.name}: {sorted(spoilt - told)} besides {sorted(told)}")
@@ -89,23 +96,21 @@ async def test_everything_that_is_wrong_with_a_request_is_told_at_once(
 
 
 @pytest.mark.usefixtures("unchanged")
-async def test_bytes_that_are_no_message_are_refused_by_every_method(
-    channel: grpc.aio.Channel,
-) -> None:
+async def test_bytes_that_are_no_message_are_refused_by_every_method(door: Door) -> None:
     found = []
     for method in METHODS:
         for how, sent in malformed(method.input_type):
-            error = await answered(channel, method, sent)
+            error = await answered(door, method, sent)
             if error is None or reason_of(error) is not Reason.MESSAGE_MALFORMED:
                 found.append(f"{method.name} {how}: {error}")
     assert found == [], "\n".join(found)
 
 
 @pytest.mark.usefixtures("unchanged")
-async def test_f091_a_message_of_ten_megabytes_is_not_read(channel: grpc.aio.Channel) -> None:
+async def test_f091_a_message_of_ten_megabytes_is_not_read(door: Door) -> None:
     sent = bytes(10 * 1024 * 1024)
     for method in {one.containing_service.full_name: one for one in METHODS}.values():
-        error = await answered(channel, method, sent)
+        error = await answered(door, method, sent)
         assert error is not None
         assert (error.code(), "larger than max" in (error.details() or "")) == (
             grpc.StatusCode.RESOURCE_EXHAUSTED,
@@ -121,13 +126,14 @@ async def rows(database: Database) -> dict[str, int]:
 
 
 async def answered(
-    channel: grpc.aio.Channel, method: MethodDescriptor, sent: bytes
+    door: Door, method: MethodDescriptor, sent: bytes
 ) -> grpc.aio.AioRpcError | None:
     """Send bytes to a method; return what it failed with, None if it did not."""
     path = f"/{method.containing_service.full_name}/{method.name}"
+    channel, presented = door.channel, (("authorization", f"Bearer {door.api_key}"),)
     call: Any = channel.unary_stream if method.server_streaming else channel.unary_unary
     try:
-        answer = call(path)(sent, timeout=20.0)
+        answer = call(path)(sent, timeout=20.0, metadata=presented)
         await (answer.read() if method.server_streaming else answer)
     except grpc.aio.AioRpcError as error:
         return error

@@ -23,6 +23,7 @@ from perdure_ingest.config import IngestConfig
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_stack.ports import free_ports
 from perdure_store.pool import open_pool
+from perdure_testkit.api_keys import give_key
 from perdure_testkit.database import Database
 
 COORDINATOR = "perdure.internal.v1.CoordinatorService"
@@ -383,6 +384,12 @@ async def ingest(config: IngestConfig) -> AsyncIterator[Ingest]:
 
 
 @pytest.fixture
+async def api_key(database: Database) -> str:
+    """The key of an admin of the org `default`."""
+    return await give_key(await database.connect())
+
+
+@pytest.fixture
 def address(ingest: Ingest) -> str:
     return f"127.0.0.1:{ingest.server.port}"
 
@@ -393,6 +400,6 @@ def http_url(ingest: Ingest) -> str:
 
 
 @pytest.fixture
-async def client(address: str) -> AsyncIterator[Client]:
-    async with Client(address, timeout=20.0) as connected:
+async def client(address: str, api_key: str) -> AsyncIterator[Client]:
+    async with Client(address, api_key=api_key, timeout=20.0) as connected:
         yield connected

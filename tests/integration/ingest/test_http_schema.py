@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import dataclass
 from typing import Any
 
 import httpx
@@ -59,18 +60,26 @@ async def test_the_document_is_served_without_a_key(http_url: str) -> None:
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 @pytest.mark.parametrize("requests", [FEW, pytest.param(MANY, marks=pytest.mark.long)])
 async def test_every_operation_answers_as_the_document_says(
-    ingest: Ingest, http_url: str, mode: GenerationMode, requests: int
+    ingest: Ingest, http_url: str, api_key: str, mode: GenerationMode, requests: int
 ) -> None:
-    await asyncio.to_thread(_try_all, http_url, mode, requests)
+    await asyncio.to_thread(_try_all, Door(http_url, api_key), mode, requests)
     assert ingest.is_started
 
 
-def _try_all(http_url: str, mode: GenerationMode, requests: int) -> None:
+@dataclass(frozen=True, slots=True)
+class Door:
+    """Where requests go, and what they present there."""
+
+    url: str
+    api_key: str
+
+
+def _try_all(door: Door, mode: GenerationMode, requests: int) -> None:
     for operation in operations():
-        _try(operation, http_url, mode, requests)
+        _try(operation, door, mode, requests)
 
 
-def _try(operation: Any, http_url: str, mode: GenerationMode, requests: int) -> None:
+def _try(operation: Any, door: Door, mode: GenerationMode, requests: int) -> None:
     @seed(SEED)
     @settings(
         max_examples=requests,
@@ -81,6 +90,7 @@ def _try(operation: Any, http_url: str, mode: GenerationMode, requests: int) -> 
     )
     @given(case=operation.as_strategy(generation_mode=mode))
     def attempt(case: Any) -> None:
-        case.call_and_validate(base_url=http_url, checks=CHECKS, timeout=10)
+        presented = {"Authorization": f"Bearer {door.api_key}"}
+        case.call_and_validate(base_url=door.url, headers=presented, checks=CHECKS, timeout=10)
 
     attempt()

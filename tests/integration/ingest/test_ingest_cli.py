@@ -19,9 +19,9 @@ BIG = b'{"id": 1970670598291982290, "n": 18446744073709551616, "u": "\\u0000", "
 
 
 @pytest.fixture
-def perdure(address: str, tmp_path: Path) -> Command:
-    """Run `perdure ...` with the ingest's address in the environment."""
-    return command_at(address, tmp_path)
+def perdure(address: str, api_key: str, tmp_path: Path) -> Command:
+    """Run `perdure ...` with the ingest's address and a key in the environment."""
+    return command_at(address, tmp_path, api_key=api_key)
 
 
 async def test_f103_big_integers_come_back_exact_in_json(perdure: Command, rows: Any) -> None:

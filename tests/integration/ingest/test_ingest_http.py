@@ -8,14 +8,18 @@ from typing import Any
 
 import httpx
 import pytest
+from perdure_testkit.api_keys import give_key
+from perdure_testkit.database import Database
 
 BIG = b'{"id": 1970670598291982290, "n": 18446744073709551616, "z": 1, "a": "\\u0000\\ud800"}'
 JSON = {"Content-Type": "application/json"}
 
 
 @pytest.fixture
-async def web(http_url: str) -> AsyncIterator[httpx.AsyncClient]:
-    async with httpx.AsyncClient(base_url=http_url, timeout=20.0, verify=False) as client:
+async def web(http_url: str, api_key: str) -> AsyncIterator[httpx.AsyncClient]:
+    async with httpx.AsyncClient(
+        base_url=http_url, headers=presented(api_key), timeout=20.0, verify=False
+    ) as client:
         yield client
 
 
@@ -74,3 +78,24 @@ async def test_a_watched_run_is_told_by_events_until_its_end(
     assert end == {}
     again = await web.get(f"/v1/runs/{run_id}/watch", headers={"Last-Event-ID": last_id})
     assert again.status_code == 204
+
+
+async def test_the_gate_is_one_for_both_doors(
+    web: httpx.AsyncClient, coordinator: Any, database: Database
+) -> None:
+    body = b'{"workflow": "w"}'
+    viewer = await give_key(await database.connect(), roles=["viewer"])
+    refused = {
+        "KEY_MISSING": await web.post("/v1/runs", content=body, headers={"Authorization": ""}),
+        "KEY_INVALID": await web.post("/v1/runs", content=body, headers=presented("pdr_x")),
+        "PERMISSION_MISSING": await web.post("/v1/runs", content=body, headers=presented(viewer)),
+    }
+    assert {name: answer.json()["details"][0]["reason"] for name, answer in refused.items()} == {
+        name: name for name in refused
+    }
+    assert [answer.status_code for answer in refused.values()] == [401, 401, 403]
+    assert coordinator.items == []
+
+
+def presented(key: str) -> dict[str, str]:
+    return {"Authorization": f"Bearer {key}"}

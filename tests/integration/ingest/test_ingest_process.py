@@ -32,7 +32,7 @@ async def get(port: int, path: str) -> tuple[int, dict[str, str]]:
 
 
 async def test_a_process_becomes_ready_serves_and_drains(
-    database: Database, coordinator: Any, rows: Any
+    database: Database, coordinator: Any, rows: Any, api_key: str
 ) -> None:
     port, ops_port = free_ports(2)
     process = await asyncio.create_subprocess_exec(
@@ -57,7 +57,7 @@ async def test_a_process_becomes_ready_serves_and_drains(
     try:
         await eventually(is_ready, within=30)
         run_id = await rows.waiting_run()
-        async with Client(f"127.0.0.1:{port}") as client:
+        async with Client(f"127.0.0.1:{port}", api_key=api_key) as client:
             changes = client.watch_run(str(run_id))
             await anext(changes)
             process.send_signal(signal.SIGTERM)

@@ -12,6 +12,7 @@ from perdure import Client
 from perdure_ingest.app import Ingest
 from perdure_ingest.config import IngestConfig
 from perdure_store.pool import open_pool
+from perdure_testkit.api_keys import give_key
 from perdure_testkit.calls import Calls
 from perdure_testkit.command_line import Command, command_at
 from perdure_testkit.database import Database
@@ -35,6 +36,12 @@ async def coordinator_address(serve: Callable[..., Awaitable[tuple[Any, str]]]) 
 
 
 @pytest.fixture
+async def api_key(database: Database) -> str:
+    """The key of an admin of the org `default`."""
+    return await give_key(await database.connect())
+
+
+@pytest.fixture
 async def ingest(database: Database, coordinator_address: str) -> AsyncIterator[Ingest]:
     config = IngestConfig(
         database_url=database.url("ingest"),
@@ -51,23 +58,27 @@ async def ingest(database: Database, coordinator_address: str) -> AsyncIterator[
 
 
 @pytest.fixture
-async def client(ingest: Ingest, calls: Calls) -> AsyncIterator[Client]:
+async def client(ingest: Ingest, calls: Calls, api_key: str) -> AsyncIterator[Client]:
     """A client; the job types `mail`, which has a schema, and `note`, which has none, are made."""
-    async with Client(f"127.0.0.1:{ingest.server.port}", timeout=20.0) as connected:
+    address = f"127.0.0.1:{ingest.server.port}"
+    async with Client(address, api_key=api_key, timeout=20.0) as connected:
         await connected.jobs.put_type("mail", handler="mail.send", payload_schema=SCHEMA)
         await connected.jobs.put_type("note", handler="note.take")
         yield connected
 
 
 @pytest.fixture
-async def web(ingest: Ingest, client: Client) -> AsyncIterator[httpx.AsyncClient]:
+async def web(ingest: Ingest, client: Client, api_key: str) -> AsyncIterator[httpx.AsyncClient]:
     """The same door over HTTP."""
     url = f"http://127.0.0.1:{ingest.http.port}"
-    async with httpx.AsyncClient(base_url=url, timeout=20.0, verify=False) as connected:
+    presented = {"Authorization": f"Bearer {api_key}"}
+    async with httpx.AsyncClient(
+        base_url=url, headers=presented, timeout=20.0, verify=False
+    ) as connected:
         yield connected
 
 
 @pytest.fixture
-def perdure(client: Client, tmp_path: Path) -> Command:
+def perdure(client: Client, api_key: str, tmp_path: Path) -> Command:
     """Run `perdure ...` against the same ingest."""
-    return command_at(client.address, tmp_path)
+    return command_at(client.address, tmp_path, api_key=api_key)

@@ -68,14 +68,18 @@ async def test_f116_what_is_refused_is_told_by_status_reason_and_field(
 
 
 async def test_the_curl_commands_of_the_guide_run_as_they_are_written(
-    web: httpx.AsyncClient,
+    web: httpx.AsyncClient, api_key: str
 ) -> None:
     found = re.findall(r"^```shell\n(.*?)^```$", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
     process = await asyncio.create_subprocess_exec(
         "/bin/sh",
         "-euc",
         "\n".join(found),
-        env={**os.environ, "PERDURE_URL": str(web.base_url).rstrip("/"), "PERDURE_API_KEY": "none"},
+        env={
+            **os.environ,
+            "PERDURE_URL": str(web.base_url).rstrip("/"),
+            "PERDURE_API_KEY": api_key,
+        },
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -60,6 +60,9 @@ FREE = {
     "erasure_counts": _IDS,
     "budgets": _IDS,
     "budget_charges": _IDS,
+    "members": "people who work with the engine, not subjects of its work; removed with them",
+    "api_keys": "names of keys and of who made them",
+    "api_key_secrets": "hashes of random bits",
     "audit_log": "what operators did; subjects stand there by their hash",
     "connections": _IDS,
     "connection_secrets": "credentials of the org, sealed; not of the subjects of its work",
@@ -116,6 +119,7 @@ async def test_every_payload_column_is_erased_or_named_with_a_reason(port: Postg
         ("run_migrations", "plan"),
         ("suppressions", "subject_hash"),
         ("erasures", "subject_hash"),
+        ("api_key_secrets", "digest"),
         ("audit_log", "details"),
         ("connection_secrets", "sealed"),
     }

@@ -19,7 +19,7 @@ OF_ALL_ORGS = "/perdure.v1.LaneService/PutLane"
 
 
 def principal(*allowed: Permission, runs_installation: bool = False) -> Principal:
-    return Principal("acme", "key deploys", frozenset(allowed), runs_installation)
+    return Principal("acme", "key deploys", frozenset(allowed), runs_installation, key="k1")
 
 
 def public_methods() -> Iterator[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from perdure.address import DEFAULT_ADDRESS, find_address
+from perdure.address import DEFAULT_ADDRESS, find_address, find_api_key
 from perdure.cli import plugins
 from perdure.cli.failures import api_failure
 from perdure.cli.main import cli
@@ -111,6 +111,21 @@ def test_a_stack_file_that_says_nothing_is_passed_over(tmp_path: Path, content: 
     (tmp_path / ".perdure").mkdir()
     (tmp_path / ".perdure" / "stack.json").write_text(content)
     assert find_address(None, {}, tmp_path) == DEFAULT_ADDRESS
+
+
+def test_the_key_of_a_dev_stack_is_shown_to_that_stack_alone(tmp_path: Path) -> None:
+    below = tmp_path / "a"
+    below.mkdir()
+    assert find_api_key(None, "h:1", {}, below) == ""
+    (tmp_path / ".perdure").mkdir()
+    (tmp_path / ".perdure" / "stack.json").write_text(json.dumps({"ingest_address": "h:1"}))
+    assert find_api_key(None, "h:1", {}, below) == ""
+    (tmp_path / ".perdure" / "api_key").write_text("pdr_stack\n")
+    assert find_api_key(None, "h:1", {}, below) == "pdr_stack"
+    assert find_api_key(None, "h:2", {}, below) == ""
+    assert find_api_key(None, "h:1", {"PERDURE_API_KEY": "pdr_env\n"}, below) == "pdr_env"
+    assert find_api_key("pdr_given", "h:2", {"PERDURE_API_KEY": "pdr_env"}, below) == "pdr_given"
+    assert find_api_key("", "h:1", {"PERDURE_API_KEY": "pdr_env"}, below) == ""
 
 
 def test_an_api_error_lists_its_fields_and_names_its_run() -> None:

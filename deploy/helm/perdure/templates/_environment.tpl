@@ -35,6 +35,22 @@
 {{- if $service.facts.pageTokens }}
 {{ include "perdure.secretEnv" (dict "variable" "PERDURE_PAGE_TOKEN_KEY" "secret" (required "pageTokens.existingSecret: name of the secret that signs page tokens" $values.pageTokens.existingSecret) "key" $values.pageTokens.key) }}
 {{- end }}
+{{- if eq $service.service "ingest" }}
+{{- $jwt := $values.auth.jwt }}
+- {name: PERDURE_INGEST_AUTH, value: {{ $values.auth.mode | quote }}}
+- {name: PERDURE_INGEST_INSTALLATION_ORG, value: {{ $values.auth.installationOrg | quote }}}
+{{- if $jwt.issuer }}
+- {name: PERDURE_INGEST_JWT_ISSUER, value: {{ $jwt.issuer | quote }}}
+- {name: PERDURE_INGEST_JWT_AUDIENCE, value: {{ required "auth.jwt.audience: whom tokens are for" $jwt.audience | quote }}}
+- {name: PERDURE_INGEST_JWT_JWKS, value: {{ required "auth.jwt.jwks: where the provider's keys are" $jwt.jwks | quote }}}
+- {name: PERDURE_INGEST_JWT_ROLE_CLAIM, value: {{ $jwt.roleClaim | quote }}}
+{{- $pairs := list }}
+{{- range $value, $role := $jwt.roles }}
+{{- $pairs = append $pairs (printf "%s=%s" $value $role) }}
+{{- end }}
+- {name: PERDURE_INGEST_JWT_ROLES, value: {{ join "," $pairs | quote }}}
+{{- end }}
+{{- end }}
 {{- if eq $service.service "worker" }}
 {{- with $values.egress.allow }}
 - {name: PERDURE_WORKER_EGRESS_ALLOW, value: {{ join "," . | quote }}}

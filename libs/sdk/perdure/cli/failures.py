@@ -43,6 +43,14 @@ _DO_THIS: Mapping[str, str] = MappingProxyType(
         "PAYLOAD_INVALID": "give valid JSON: --input '{\"a\": 1}', --input @FILE or --input -",
         "PAYLOAD_TOO_LARGE": "send less: put large data where both sides can reach it, and send a "
         "reference",
+        "KEY_MISSING": "set PERDURE_API_KEY to a key; `perdure keys bootstrap` makes the first one",
+        "KEY_INVALID": "set PERDURE_API_KEY to a key of this installation",
+        "KEY_EXPIRED": "set PERDURE_API_KEY to the key's newest secret, or to another key",
+        "KEY_REVOKED": "set PERDURE_API_KEY to another key",
+        "KEY_EXISTS": "take another name, or `perdure keys rotate` the key that is there",
+        "KEY_NOT_FOUND": "see `perdure keys list`",
+        "MEMBER_NOT_FOUND": "see `perdure member list`",
+        "PERMISSION_MISSING": "use a key with the permission that is named",
         "RATE_LIMITED": "wait a little, then try again",
         "INTERNAL": "look at the log of ingest; it holds the cause",
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from perdure.cli.audit import audit
 from perdure.cli.budget import budget
 from perdure.cli.connection import connection
 from perdure.cli.dead_letters import dlq
@@ -11,7 +12,9 @@ from perdure.cli.doctor import doctor
 from perdure.cli.effects import effect
 from perdure.cli.erase import erase
 from perdure.cli.job import job
+from perdure.cli.keys import keys
 from perdure.cli.lane import lane
+from perdure.cli.member import member
 from perdure.cli.plugins import brought_command, brought_names, service_command
 from perdure.cli.run import run
 from perdure.cli.suppressions import suppression
@@ -39,6 +42,7 @@ def cli() -> None:
 
 for _command in (
     workflow, run, job, dlq, effect, connection, suppression, erase, budget, lane, doctor,
+    keys, member, audit,
     service_command(),
 ):  # fmt: skip
     cli.add_command(_command)

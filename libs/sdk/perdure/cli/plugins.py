@@ -1,8 +1,9 @@
 """Commands that other packages bring, so that the SDK depends on none of them.
 
 An entry point of the group `perdure.commands`, by command, is a `main(arguments) -> exit status`;
-one of `perdure.services`, by service, is a `main() -> exit status`. `definition`, of the group
-`perdure.checks`, is a `check(document) -> problems, warnings`.
+one called `keys.bootstrap` is a command of the group `perdure keys`. One of `perdure.services`, by
+service, is a `main() -> exit status`. `definition`, of the group `perdure.checks`, is a
+`check(document) -> problems, warnings`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,9 @@ from perdure.cli.failures import Failure
 COMMANDS = "perdure.commands"
 SERVICES = "perdure.services"
 CHECKS = "perdure.checks"
+
+PART = "."
+"""Stands in the name of an entry point between a group of the CLI's own and the command in it."""
 
 _HOMES = {
     "dev": ("perdure-stack", "Run a whole Perdure on this machine until Ctrl-C."),
@@ -42,7 +46,8 @@ _PASS_ALL = {"ignore_unknown_options": True, "allow_interspersed_args": False}
 
 def brought_names() -> list[str]:
     """Return the names of the commands that other packages bring, or should."""
-    return sorted({*_HOMES, *(entry.name for entry in entry_points(group=COMMANDS))})
+    names = (entry.name for entry in entry_points(group=COMMANDS))
+    return sorted({*_HOMES, *(name for name in names if PART not in name)})
 
 
 def brought_command(name: str) -> click.Command | None:
@@ -51,6 +56,11 @@ def brought_command(name: str) -> click.Command | None:
         return None
     package, text = _HOMES.get(name, ("", ""))
     return _forwarding(name, text, lambda: _load(COMMANDS, name, package or name))
+
+
+def brought_part(group: str, name: str, text: str, package: str) -> click.Command:
+    """Return a command that `package` brings to a group that is the CLI's own."""
+    return _forwarding(name, text, lambda: _load(COMMANDS, f"{group}{PART}{name}", package))
 
 
 def service_command() -> click.Command:

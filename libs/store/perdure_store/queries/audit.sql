@@ -5,12 +5,13 @@
 INSERT INTO audit_log (org, actor, action, target, details) VALUES ($1, $2, $3, $4, $5)
 
 -- name: page
--- The newest $3 lines below id $2 of an org.
+-- The newest $3 lines below id $2 of an org; of one action or target, or all.
 SELECT audit_id, org, at, actor, action, target, details
   FROM audit_log
  WHERE org = $1 AND audit_id < $2
+   AND ($4 = '' OR action = $4) AND ($5 = '' OR target = $5)
  ORDER BY audit_id DESC LIMIT $3
 
 -- name: page_of_installation
--- The newest $2 lines below id $1 that are about no org.
-SELECT audit_id, org, at, actor, action, target, details FROM installation_audit($1, $2)
+-- The newest $2 lines below id $1 that are about no org; of one action or target, or all.
+SELECT audit_id, org, at, actor, action, target, details FROM installation_audit($1, $2, $3, $4)

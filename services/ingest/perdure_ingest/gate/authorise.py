@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from perdure_runtime.access import Permission
 from perdure_runtime.errors import PermissionDenied, Reason
 
+from perdure_ingest.gate.rates import Rate
 from perdure_ingest.gate.table import RULES, Rule
 from perdure_ingest.identity import Caller
 
@@ -16,13 +17,16 @@ from perdure_ingest.identity import Caller
 class Principal:
     """Whom a credential stands for.
 
-    `runs_installation`: the org is the one that may act on what all orgs share.
+    `runs_installation`: the org is the one that may act on what all orgs share. `key` is what its
+    calls are counted under, against `rate` or the door's own.
     """
 
     org: str
     actor: str
     permissions: frozenset[Permission]
     runs_installation: bool
+    key: str
+    rate: Rate | None = None
 
 
 def authorise(

@@ -1,4 +1,4 @@
-"""The one gate of all doors: who calls is found out, then whether they may."""
+"""The one gate of all doors: who calls is found out, then whether they may, and how often."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from perdure_runtime.access import Permission
 from perdure_runtime.errors import PermissionDenied
 
 from perdure_ingest.gate.authorise import Principal, authorise
+from perdure_ingest.gate.rates import Rates
 from perdure_ingest.identity import Caller, Context, acting_as
 
 HEADER = "authorization"
@@ -20,22 +21,24 @@ Authenticate = Callable[[str | None], Awaitable[Principal]]
 class Gate:
     """Lets calls in; every door calls it, with the full name of the method that is asked for."""
 
-    def __init__(self, authenticate: Authenticate) -> None:
+    def __init__(self, authenticate: Authenticate, rates: Rates) -> None:
         self._authenticate = authenticate
+        self._rates = rates
 
     @asynccontextmanager
     async def admitted(self, method: str, authorization: str | None) -> AsyncIterator[Caller]:
         """Have the call be the caller's while the context lasts.
 
-        Raises Unauthenticated, and PermissionDenied, PERMISSION_MISSING: before anything is looked
-        up that the call names.
+        Raises Unauthenticated, ResourceExhausted, RATE_LIMITED, and PermissionDenied,
+        PERMISSION_MISSING: before anything is looked up that the call names.
         """
         principal = await self._authenticate(authorization)
-        verdict = authorise(principal, method)
-        if isinstance(verdict, PermissionDenied):
-            raise verdict
-        with acting_as(verdict):
-            yield verdict
+        with self._rates.counted(principal.key, principal.rate):
+            verdict = authorise(principal, method)
+            if isinstance(verdict, PermissionDenied):
+                raise verdict
+            with acting_as(verdict):
+                yield verdict
 
     def guard(self, method: str, context: Context) -> AbstractAsyncContextManager[Caller]:
         """Admit a gRPC call."""
@@ -44,7 +47,7 @@ class Gate:
 
 def everybody_is(org: str) -> Authenticate:
     """Take every caller for an admin of `org`: the door is guarded by the network alone."""
-    principal = Principal(org, org, frozenset(Permission), runs_installation=True)
+    principal = Principal(org, org, frozenset(Permission), runs_installation=True, key=org)
 
     async def authenticate(authorization: str | None) -> Principal:
         return principal

@@ -99,6 +99,21 @@ _LANES = {
     "ListOrgWeights": Rule(Permission.LANES_READ, installation=True),
 }
 _SYSTEM = {"Diagnose": Rule(Permission.SYSTEM_READ, installation=True)}
+_KEYS = {
+    "CreateKey": Rule(Permission.KEYS_MANAGE),
+    "ListKeys": Rule(Permission.KEYS_MANAGE),
+    "RotateKey": Rule(Permission.KEYS_MANAGE),
+    "RevokeKey": Rule(Permission.KEYS_MANAGE),
+}
+_MEMBERS = {
+    "PutMember": Rule(Permission.MEMBERS_MANAGE),
+    "ListMembers": Rule(Permission.MEMBERS_MANAGE),
+    "RemoveMember": Rule(Permission.MEMBERS_MANAGE),
+}
+_AUDIT = {
+    "ListAudit": Rule(Permission.AUDIT_READ),
+    "ListInstallationAudit": Rule(Permission.AUDIT_READ, installation=True),
+}
 
 _SERVICES = {
     "RunService": _RUNS,
@@ -111,6 +126,9 @@ _SERVICES = {
     "BudgetService": _BUDGETS,
     "LaneService": _LANES,
     "SystemService": _SYSTEM,
+    "KeyService": _KEYS,
+    "MemberService": _MEMBERS,
+    "AuditService": _AUDIT,
 }
 
 RULES: Mapping[str, Rule] = MappingProxyType(

@@ -1,0 +1,36 @@
+"""When keys were last used: noted here at no cost, and told to the coordinator now and then."""
+
+from __future__ import annotations
+
+from perdure_contracts.internal.v1.key_service_pb2 import NoteKeyUseRequest
+from perdure_runtime.loop import Loop, LoopSettings, Pass
+
+from perdure_ingest.key_calls import KeyCalls
+
+INTERVAL = 60.0
+"""Seconds between two tellings."""
+
+MAX_PREFIXES = 1000
+"""Secrets that one telling names, as its contract says."""
+
+
+class KeyUse(Loop):
+    """Gathers the prefixes of secrets that were used."""
+
+    def __init__(self, calls: KeyCalls) -> None:
+        self._calls = calls
+        self._used: set[str] = set()
+        super().__init__("ingest.key_use", self.tell, LoopSettings(INTERVAL))
+
+    def note(self, prefix: str) -> None:
+        """Remember that a secret was used."""
+        self._used.add(prefix)
+
+    async def tell(self) -> Pass:
+        """Tell the coordinator what was used; what it was not told is told next time."""
+        told = sorted(self._used)[:MAX_PREFIXES]
+        if not told:
+            return Pass()
+        await self._calls.note_use(NoteKeyUseRequest(prefixes=told))
+        self._used.difference_update(told)
+        return Pass({"keys": len(told)}, more=bool(self._used))
