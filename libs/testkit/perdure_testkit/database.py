@@ -66,6 +66,9 @@ class Database:
         """Return the first rows of the R10 view as text; empty when every run can go on."""
         connection = await open_connection(self.url(), application_name=APPLICATION_NAME)
         try:
+            # Its plan for a run or two is as good in the order in which the view is written, and
+            # made in half the time.
+            await connection.execute("SET join_collapse_limit = 1")
             rows = await connection.fetch(f"SELECT * FROM no_way_forward LIMIT {SHOWN_ROWS}")
         finally:
             await connection.close()

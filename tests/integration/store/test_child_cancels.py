@@ -109,7 +109,7 @@ def _asked(changes: Changes) -> int:
 async def test_hundreds_of_children_are_cancelled_some_at_a_time(
     driver: Driver, leaf: Driver, port: PostgresPort
 ) -> None:
-    assert await cancel_children(driver, leaf, port, 620) == [500, 120]
+    assert await cancel_children(driver, leaf, port, 520) == [500, 20]
 
 
 @pytest.mark.long
