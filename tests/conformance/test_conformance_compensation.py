@@ -4,7 +4,7 @@ import json
 from uuid import UUID
 
 import pytest
-from perdure_machine.events import Acquire, CancelRun, ExpireRun, RetryRun, TerminateRun
+from perdure_machine.events import Acquire, CancelRun, ExpireRun, FireTimer, RetryRun, TerminateRun
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Cancelled, Closed, Done, Gone
 from perdure_machine.states import RunStatus, StepStatus
@@ -267,3 +267,37 @@ async def test_forward_work_of_a_run_that_compensates_is_not_handed_out(driver: 
     assert queued.status is StepStatus.QUEUED
     assert await driver.submit(run, Acquire(queued.step, new_lease(), "w")) == Gone()
     await driver.drain()
+
+
+async def test_r10_a_retry_that_fires_while_its_run_winds_down_ends_its_step(
+    driver: Driver,
+) -> None:
+    await driver.publish({"a": DONE, "b": TASK}, compensate_on_cancel=True)
+    run = await driver.start()
+    await driver.succeed(await driver.acquire(run, "a"))
+    await driver.fail(await driver.acquire(run, "b"))
+    (retry,) = await driver.engine.timers()
+    await driver.submit(run, CancelRun())
+    await driver.engine.advance(60)
+    await driver.submit(run, FireTimer(retry.timer_id))
+    assert (await driver.step(run, "b")).status is StepStatus.CANCELLED
+    assert await driver.engine.no_way_forward() == []
+    await driver.drain()
+    assert (await driver.engine.run(run)).status is RunStatus.CANCELLED
+
+
+async def test_r10_a_child_that_is_not_started_while_its_run_winds_down_ends_its_step(
+    driver: Driver,
+) -> None:
+    await driver.publish(
+        {"a": DONE, "b": {"run": {"workflow": driver.workflow}}}, compensate_on_cancel=True
+    )
+    run = await driver.start()
+    (start,) = await driver.engine.timers()
+    await driver.succeed(await driver.acquire(run, "a"))
+    await driver.submit(run, CancelRun())
+    await driver.engine.fire(start)
+    assert (await driver.step(run, "b")).status is StepStatus.CANCELLED
+    assert await driver.engine.no_way_forward() == []
+    await driver.drain()
+    assert (await driver.engine.run(run)).status is RunStatus.CANCELLED

@@ -368,3 +368,31 @@ async def test_r8_a_retry_of_a_call_of_unknown_outcome_is_left_to_a_person(drive
     await driver.submit(run, RetryRun())
     await driver.settle()
     assert await driver.begin(await driver.acquire(run, "a")) == Suspended("review")
+
+
+async def test_a_wait_for_a_signal_that_ended_with_the_run_is_opened_again(driver: Driver) -> None:
+    run = await failed(driver, {"go": {"signal": {"name": "go"}}, "a": {**TASK, **NO_RETRY}}, "a")
+    await driver.submit(run, RetryRun("once more"))
+    await driver.settle()
+    assert (await driver.step(run, "go")).status is StepStatus.WAITING
+    assert await driver.engine.no_way_forward() == []
+    await driver.send(run, "go", b'{"n": 1}')
+    assert (await driver.step(run, "go")).output == b'{"n": 1}'
+
+
+async def test_r10_what_failed_at_the_end_does_not_hold_up_the_end_after_a_retry(
+    driver: Driver,
+) -> None:
+    last = {"at_end": [{"on": "any", "then": ["tell"]}]}
+    await driver.publish({"a": {**TASK, **NO_RETRY}, "tell": {**TASK, **NO_RETRY}}, **last)
+    run = await driver.start()
+    for node in ("a", "tell"):
+        await driver.fail(await driver.acquire(run, node), ErrorClass.PERMANENT)
+        await driver.settle()
+    assert (await driver.engine.run(run)).status is RunStatus.FAILED
+    await driver.submit(run, RetryRun("once more"))
+    await driver.settle()
+    await driver.succeed(await driver.acquire(run, "a"), b"1")
+    await driver.settle()
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
+    assert (await driver.step(run, "tell")).status is StepStatus.FAILED

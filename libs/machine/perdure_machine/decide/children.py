@@ -16,7 +16,7 @@ from perdure_machine.decide.begin_child import ask_for_child, called_workflow
 from perdure_machine.decide.child_messages import ChildEnd, ask_to_end, read_child_end
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.liveness import is_live
-from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
+from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled, end_unwanted
 from perdure_machine.decide.wholes import complete_whole, fail_whole
 from perdure_machine.definition.model import ChildRun
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, TellOfChild
@@ -86,6 +86,7 @@ def tell_of_child(draft: Draft, event: TellOfChild) -> Reply:
                 _fail(draft, step, replace(error, node=step.node))
         case _:
             draft.put_child(replace(child, status=ChildStatus.LEFT))
+    _end_if_unwanted(draft, step)
     return Applied()
 
 
@@ -100,6 +101,7 @@ def child_ended(draft: Draft, timer: TimerState) -> None:
     )
     draft.record("child_ended", step, run_id=str(end.run_id), status=str(end.status))
     if not _waits(draft, step):
+        _end_if_unwanted(draft, step)
         return
     if not _kind(draft, step).wait:
         complete_whole(draft, step, _started_output(child.workflow, end.run_id, end.version))
@@ -219,6 +221,13 @@ def _kind(draft: Draft, step: StepState) -> ChildRun:
 
 def _waits(draft: Draft, step: StepState) -> bool:
     return draft.running and step.status is StepStatus.WAITING
+
+
+def _end_if_unwanted(draft: Draft, step: StepState) -> None:
+    """End a step of a run that ends after its compensations: no child moves it on (R10)."""
+    still = draft.steps[step.step]
+    if draft.open and not draft.running and still.status is StepStatus.WAITING:
+        end_unwanted(draft, still)
 
 
 def _is_of(draft: Draft, step: StepState, child: ChildState, end: ChildEnd) -> bool:

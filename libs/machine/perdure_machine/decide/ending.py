@@ -8,7 +8,7 @@ from perdure_machine.decide.dead_letters import put_dead_letter
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.parking import MAX_MOVED_AT_ONCE, steps_in
 from perdure_machine.decide.scope import scope_for
-from perdure_machine.decide.stopping import drop_ways_forward, end_cancelled
+from perdure_machine.decide.stopping import end_unwanted
 from perdure_machine.events import CancelRun, TerminateRun
 from perdure_machine.expressions import ExpressionFailed, render
 from perdure_machine.node_error import DEADLINE, ErrorClass, expression_error
@@ -127,8 +127,7 @@ def end_steps(draft: Draft) -> None:
     """End the next steps of a closed run; running ones end by their report or their lease."""
     found = [n for n in steps_in(draft, _TO_END) if not draft.works(draft.steps[n])]
     for number in found[:MAX_MOVED_AT_ONCE]:
-        drop_ways_forward(draft, draft.steps[number])
-        end_cancelled(draft, draft.steps[number])
+        end_unwanted(draft, draft.steps[number])
     if len(found) > MAX_MOVED_AT_ONCE:
         _end_steps_later(draft)
 

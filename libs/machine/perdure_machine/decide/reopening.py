@@ -79,9 +79,10 @@ def reopen_steps(draft: Draft, timer: TimerState) -> None:
     found = _steps_after(draft, after)
     page, lost = found[:MAX_MOVED_AT_ONCE], _lost(draft)
     for number in page:
-        node = draft.steps[number].node
-        if node in draft.definition.nodes and node not in lost:
-            _mark(draft, draft.steps[number])
+        step = draft.steps[number]
+        is_last = step.compensates is not None  # what was done at the end stays done, or failed
+        if step.node in draft.definition.nodes and step.node not in lost and not is_last:
+            _mark(draft, step)
     if len(found) > MAX_MOVED_AT_ONCE:
         _go_on_after(draft, page[-1])
     else:

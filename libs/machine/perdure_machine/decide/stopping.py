@@ -77,6 +77,12 @@ def drop_ways_forward(draft: Draft, step: StepState) -> None:
         close_wait(draft, step.step)
 
 
+def end_unwanted(draft: Draft, step: StepState) -> None:
+    """End a step that its run does not want any more and that is not running."""
+    drop_ways_forward(draft, step)
+    end_cancelled(draft, step)
+
+
 def _cancelled(step: StepState) -> StepState:
     return replace(moved(step, Move.CANCEL), parked=None)
 

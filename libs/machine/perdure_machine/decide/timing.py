@@ -33,6 +33,7 @@ from perdure_machine.decide.parking import PAUSE, TIMER, bring_back, hold, park_
 from perdure_machine.decide.reopening import reopen_steps, replay
 from perdure_machine.decide.repeating import begin_pass
 from perdure_machine.decide.shaping import shaped
+from perdure_machine.decide.stopping import end_unwanted
 from perdure_machine.decide.suspending import call_again
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.decide.winding import wind_down
@@ -198,4 +199,11 @@ def _end_wait(draft: Draft, step: StepState) -> None:
 
 def _waiter(draft: Draft, timer: TimerState, status: StepStatus) -> StepState | None:
     step = draft.steps.get(timer.step) if timer.step is not None else None
-    return step if step is not None and step.status is status and draft.works(step) else None
+    if step is None or step.status is not status:
+        return None
+    if draft.works(step):
+        return step
+    if draft.open:
+        # The run ends after its compensations; without its timer the step had no way forward (R10).
+        end_unwanted(draft, step)
+    return None

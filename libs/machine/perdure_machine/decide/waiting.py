@@ -45,8 +45,10 @@ def begin_wait(draft: Draft, node: Node, place: Place, kind: Signal, scope: Scop
     if kind.key is not None:
         key = key_text(render(kind.key, scope), kind.key.source)
     patience = None if kind.deadline is None else evaluate_duration(kind.deadline, scope)
-    wait = WaitState(draft.run.next_step, kind.signal, key)
-    channel = channel_of(At(*place, node.id))
+    at = At(*place, node.id)
+    earlier = draft.earlier(at)
+    number = draft.run.next_step if earlier is None else earlier.step
+    wait, channel = WaitState(number, kind.signal, key), channel_of(at)
     if key is not None and not claim(draft, key, channel, kind.signal):
         return end_failed(draft, new_step(draft, node, place, StepStatus.FAILED), _taken(node, key))
     has_mail(draft)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from uuid import UUID
 
-from perdure_machine.events import CancelRun, Event, PauseRun, ResumeRun
+from perdure_machine.events import CancelRun, Event, PauseRun, ResumeRun, RetryRun
 from perdure_machine.memory import StartAnswer
 from perdure_machine.replies import Reply
 
@@ -32,7 +32,7 @@ class Client:
         self.wanted = start
         self.sender = sender
         self.run_id: UUID | None = None
-        self.cancels = False
+        self.cancels = self.retries = False
 
     def begin(self) -> None:
         """Start, perhaps twice, and perhaps cancel later."""
@@ -51,6 +51,7 @@ class Client:
             self.run_id = answer.run_id
             self._perhaps_cancel(answer.run_id)
             self._perhaps_hold(answer.run_id)
+            self._perhaps_retry(answer.run_id)
             self.sender.begin(answer.run_id)
 
     def _perhaps_cancel(self, run_id: UUID) -> None:
@@ -68,6 +69,13 @@ class Client:
             resume = partial(self._order, run_id, ResumeRun("go on"))
             self.scene.clock.later(after + faults.between(Fault.CANCEL, 1.0, 40.0), resume)
             self.scene.clock.later(LAST_RESUME, resume)
+
+    def _perhaps_retry(self, run_id: UUID) -> None:
+        faults = self.scene.faults
+        if faults.strikes(Fault.RETRY_RUN):
+            self.retries = True
+            after = faults.between(Fault.RETRY_RUN, 0.0, 200.0)
+            self.scene.clock.later(after, partial(self._order, run_id, RetryRun("once more")))
 
     def _order(self, run_id: UUID, event: Event) -> None:
         def answered(reply: Reply | None) -> None:

@@ -13,6 +13,7 @@ from perdure_machine.states import AttemptOutcome, RunStatus, StepStatus
 from perdure_machine.view import RunState, StepState
 
 from perdure_testkit.simulation.case import Case
+from perdure_testkit.simulation.language.closing import node_of_step
 from perdure_testkit.simulation.language.edges import all_nodes, around
 from perdure_testkit.simulation.language.oracle import Expected, expected
 from perdure_testkit.simulation.language.reading import End
@@ -48,7 +49,7 @@ def _may_be_replaced(case: Case) -> bool:
 
 def _fails_once_lost(case: Case, step: StepState) -> bool:
     """Tell whether the step may fail once a try of it was lost: of an unknown call, if any."""
-    http = all_nodes(case.document)[step.node].get("http", {})
+    http = all_nodes(case.document)[node_of_step(step.node)].get("http", {})
     return bool(http.get("effect", "provider") != "provider")
 
 

@@ -10,7 +10,7 @@ from uuid import UUID
 from perdure_machine.events import ChildForgone, ChildRefused, ChildStarted, Event
 from perdure_machine.mailbox import SignalState
 from perdure_machine.memory import StartAnswer
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Emission, Reply
 
 from perdure_testkit.simulation.faults import Fault
 from perdure_testkit.simulation.laws import Laws
@@ -128,6 +128,19 @@ class Coordinator:
         if stored[1] is not None:
             deliver(stored[1], signal.name)
         clock.later(self._net(), partial(answer, stored))
+
+    def emit(self, emission: Emission, answer: Callable[[str | None], None]) -> None:
+        """Send what a run emits; `answer` gets why it was refused, or None where no answer came."""
+        faults, clock = self.scene.faults, self.scene.clock
+        if faults.strikes(Fault.CRASH_BEFORE_WRITE):
+            clock.later(CALL_TIMEOUT, partial(answer, None))
+            return
+        refusal = self.laws.emit(emission)
+        self.scene.say("coordinator", f"emits {emission.signal.name}: {refusal or 'sent'}")
+        if faults.strikes(Fault.CRASH_AFTER_WRITE):
+            clock.later(CALL_TIMEOUT, partial(answer, None))
+        else:
+            clock.later(self._net(), partial(answer, refusal))
 
     def _arrive(self, run_id: UUID, call: _Call) -> None:
         gathered = self._gathered.setdefault(run_id, [])

@@ -11,7 +11,9 @@ from perdure_machine.states import EffectStatus, RunStatus, StepStatus
 
 from perdure_testkit.simulation.case import Case
 from perdure_testkit.simulation.clients import Client
+from perdure_testkit.simulation.closing_laws import check_closing
 from perdure_testkit.simulation.comparing import check_expected, disturbed
+from perdure_testkit.simulation.language.closing import node_of_step
 from perdure_testkit.simulation.language.edges import BLOCKS, all_nodes
 from perdure_testkit.simulation.provider import Provider
 from perdure_testkit.simulation.scene import Scene, Violation, step_name
@@ -28,7 +30,13 @@ def check_endings(case: Case, scene: Scene, provider: Provider, clients: Sequenc
         _check_deadlines(case, scene.store, client.run_id)
         if run.status is RunStatus.COMPLETED:
             _check_completed(scene.store, client.run_id)
-        if not client.cancels and not disturbed(case, scene.store, client.run_id, provider):
+        if not client.retries:
+            check_closing(case.document, run, scene.store.steps(client.run_id))
+        if (
+            not client.cancels
+            and not client.retries
+            and not disturbed(case, scene.store, client.run_id, provider)
+        ):
             check_expected(case, run, scene.store.steps(client.run_id))
 
 
@@ -43,7 +51,7 @@ def _check_deadlines(case: Case, store: MemoryEngine, run_id: UUID) -> None:
     nodes = all_nodes(case.document)
     for step in store.steps(run_id):
         at_deadline = step.error is not None and step.error.code == "DEADLINE"
-        node = nodes[step.node]
+        node = nodes[node_of_step(step.node)]
         passes_on = any(kind in node for kind in ("run", *BLOCKS))
         if at_deadline and not passes_on and "deadline" not in json.dumps(node):
             raise Violation(f"{step_name(step)} has no deadline and passed one")
@@ -71,7 +79,10 @@ def _check_completed(store: MemoryEngine, run_id: UUID) -> None:
     uncaught = [
         step
         for step in store.steps(run_id)
-        if step.status is StepStatus.FAILED and step.taken is None and not step.scope
+        if step.status is StepStatus.FAILED
+        and step.taken is None
+        and not step.scope
+        and step.compensates is None
     ]
     if uncaught:
         raise Violation(f"the run completed and {step_name(uncaught[0])} failed uncaught")

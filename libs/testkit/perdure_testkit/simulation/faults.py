@@ -9,6 +9,9 @@ from enum import StrEnum
 
 from perdure_testkit.simulation.chance import fraction, stream
 
+CALM_AFTER = 90.0
+"""Seconds after which nothing goes wrong any more."""
+
 
 class Fault(StrEnum):
     """One thing that can go wrong, or that somebody does unforeseen."""
@@ -39,6 +42,7 @@ class Fault(StrEnum):
     REPEAT_SWEEP = "the sweeper sends what it found twice"
     REPEAT_START = "a client starts twice under one key"
     CANCEL = "a client cancels"
+    RETRY_RUN = "somebody retries a run, which may not have failed, or not yet"
     HOLD = "a client pauses a run, and resumes it later"
 
 

@@ -15,16 +15,24 @@ from perdure_machine.events import (
     FireTimer,
     Release,
     Report,
+    RetryRun,
     SettleEffect,
 )
 from perdure_machine.memory import StartAnswer
 from perdure_machine.memory.rows import GuardFailed
-from perdure_machine.replies import Reply, Stale
-from perdure_machine.states import ENDED, AttemptOutcome, RunStatus
+from perdure_machine.replies import Emission, Reply, Stale
+from perdure_machine.states import ENDED, AttemptOutcome, RunStatus, StepStatus
 from perdure_machine.view import AttemptState, EffectState, RunState, StepState
-from perdure_runtime.errors import FailedPrecondition, PerdureError
+from perdure_runtime.errors import (
+    Aborted,
+    AlreadyExists,
+    FailedPrecondition,
+    NotFound,
+    PerdureError,
+)
 
 from perdure_testkit.simulation.effect_laws import check_effects
+from perdure_testkit.simulation.faults import CALM_AFTER
 from perdure_testkit.simulation.moves import reachable
 from perdure_testkit.simulation.scene import ORG, Scene, Violation, event_name, step_name
 
@@ -37,6 +45,11 @@ _CAUSE = {
     AttemptOutcome.TIMED_OUT: ExpireLease,
 }
 """The event that an acquisition's holder, or the sweeper, must have sent for it to end so."""
+
+_NOT_SWEPT = "running under a lease that ended long ago"
+_SWEPT_WITHIN = 10.0
+"""What R10 rightly tells of while every call of the sweeper may be lost, and the seconds within
+which it sweeps once none is."""
 
 _BY_TOKEN = (AttemptOutcome.RELEASED, AttemptOutcome.FAILED)
 """How an acquisition may also end by what its holder told of its call, under that one's token."""
@@ -58,6 +71,7 @@ class Laws:
     def __init__(self, scene: Scene) -> None:
         self.scene = scene
         self._runs: dict[str, UUID] = {}
+        self._retried: set[UUID] = set()
 
     def start(self, key: str, workflow: str, payload: bytes) -> StartAnswer:
         """Start a run. Raises `Violation`."""
@@ -82,6 +96,17 @@ class Laws:
             if children > step.failures + 1:
                 raise Violation(f"a try of {step_name(step)} has two children")
         self._check_ways_forward()
+
+    def emit(self, emission: Emission) -> str:
+        """Send what a run emits; return why it was refused, empty if not. Raises `Violation`."""
+        try:
+            self.scene.store.signal(ORG, emission.signal, emission.target)
+        except (NotFound, FailedPrecondition) as refusal:
+            return refusal.message
+        except (*_BLUNDERS, PerdureError) as error:
+            raise Violation(f"an emission was answered by {error!r}") from error
+        self._check_ways_forward()
+        return ""
 
     def submit(self, org: str, run_id: UUID, events: Sequence[Event]) -> list[Reply]:
         """Apply a batch of one run; what the store refuses as a whole goes one by one."""
@@ -124,9 +149,14 @@ class Laws:
         )
 
     def _check(self, before: Rows, now: Rows, events: Sequence[Event]) -> None:
-        check_run(before, now)
+        retried = any(isinstance(event, RetryRun) for event in events)
+        check_run(before, now, retried)
+        if retried and now.run.status is RunStatus.RUNNING:
+            self._retried.add(now.run.run_id)
+        fired = any(isinstance(event, FireTimer) for event in events)
+        again = now.run.run_id in self._retried and (retried or fired)
         for step in now.steps.values():
-            check_step(before.steps.get(step.step), step)
+            check_step(before.steps.get(step.step), step, again)
         check_activations(now)
         check_attempts(before, now, events)
         check_effects(before.effects, now.effects, now.steps.values(), events)
@@ -144,6 +174,8 @@ class Laws:
 
     def _check_ways_forward(self) -> None:
         stuck = self.scene.store.no_way_forward()
+        if self.scene.clock.now < CALM_AFTER + _SWEPT_WITHIN:
+            stuck = [one for one in stuck if one.missing != _NOT_SWEPT]
         if stuck:
             one = stuck[0]
             raise Violation(f"R10: step {one.step} is {one.status}: {one.missing}")
@@ -151,17 +183,22 @@ class Laws:
 
 def _is_late(event: Event, answer: Reply | PerdureError) -> bool:
     """Tell whether a decision was refused because another had come first."""
-    return isinstance(event, DecideEffect) and isinstance(answer, FailedPrecondition)
+    refused = FailedPrecondition | AlreadyExists | Aborted
+    return isinstance(event, DecideEffect | RetryRun) and isinstance(answer, refused)
 
 
 def _goes_on(run: RunState) -> bool:
     return run.status is RunStatus.RUNNING and not run.pending
 
 
-def check_run(before: Rows, now: Rows) -> None:
-    """See that a final run stays as it is, and that every change raises the revision."""
+def check_run(before: Rows, now: Rows, retried: bool) -> None:
+    """See that a final run stays as it is, and that every change raises the revision.
+
+    Only a retry opens a run that failed.
+    """
     old, new = before.run, now.run
-    if old.status is not RunStatus.RUNNING:
+    opened = retried and old.status is RunStatus.FAILED
+    if old.status is not RunStatus.RUNNING and not opened:
         ended = (old.status, old.output, old.error)
         if (new.status, new.output, new.error) != ended:
             raise Violation(f"the run was {old.status} for good and is now {new.status}")
@@ -174,19 +211,30 @@ def check_run(before: Rows, now: Rows) -> None:
         raise Violation("R1: rows of the run changed and its revision did not")
 
 
-def check_step(old: StepState | None, new: StepState) -> None:
-    """See that a step moves along the table of transitions and that an ended one stays."""
+def check_step(old: StepState | None, new: StepState, again: bool) -> None:
+    """See that a step moves along the table of transitions and that an ended one stays.
+
+    Only what a retry has decided again moves on; what completed well never does.
+    """
     if old is None or old == new:
         return
     name = step_name(new)
-    if old.status in ENDED:
+    decided_again = (again or old.undecided) and old.status in ENDED - {StepStatus.COMPLETED}
+    # One that completed after its run had failed is counted by the retry, and stays as it is.
+    counted = again and _outcome(old) == _outcome(new)
+    if old.status in ENDED and not decided_again and not counted:
         raise Violation(f"{name} was {old.status} for good and changed")
-    if new.status not in reachable(old.status):
+    if old.status not in ENDED and new.status not in reachable(old.status):
         raise Violation(f"{name} went from {old.status} to {new.status}")
     if new.fence < old.fence:
         raise Violation(f"R6: the fence of {name} fell from {old.fence} to {new.fence}")
-    if (new.node, new.input) != (old.node, old.input):
+    same_input = new.input == old.input or decided_again
+    if new.node != old.node or not same_input:
         raise Violation(f"{name} changed what it is")
+
+
+def _outcome(step: StepState) -> object:
+    return step.status, step.output, step.error, step.taken
 
 
 def check_activations(now: Rows) -> None:

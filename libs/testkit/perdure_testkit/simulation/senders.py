@@ -29,7 +29,9 @@ class Sender:
         self.scene = scene
         self.coordinator = coordinator
         self._waits: Mapping[str, bool] = {
-            id_: "key" in node["signal"] for id_, node in nodes.items() if "signal" in node
+            id_: "key" in node["signal"]
+            for id_, node in nodes.items()
+            if node.get("signal", {}).get("name") == signal_name(id_)
         }
 
     def begin(self, run_id: UUID) -> None:

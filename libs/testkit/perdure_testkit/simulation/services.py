@@ -10,13 +10,14 @@ from perdure_machine.events import (
     ChildRefused,
     ChildStarted,
     DeliverSignals,
+    Emitted,
     Event,
     ExpireLease,
     ExpireRun,
     FireTimer,
     TellOfChild,
 )
-from perdure_machine.replies import ChildUnwanted, ChildWanted, Reply
+from perdure_machine.replies import ChildUnwanted, ChildWanted, Emission, Reply
 
 from perdure_testkit.simulation.coordinator import CALL_TIMEOUT, Coordinator, ignore
 from perdure_testkit.simulation.faults import Fault
@@ -67,10 +68,16 @@ class TimerService:
         """Do what the delivery asks for; what gets no answer is found due again."""
         if isinstance(reply, ChildWanted | ChildUnwanted):
             self.coordinator.start_child(reply, partial(self._tell, run_id, timer_id))
+        elif isinstance(reply, Emission):
+            self.coordinator.emit(reply, partial(self._emitted, run_id, timer_id))
 
     def _tell(self, run_id: UUID, timer_id: int, outcome: ChildOutcome | None) -> None:
         if outcome is not None:
             self.coordinator.send("timer", run_id, TellOfChild(timer_id, outcome), ignore)
+
+    def _emitted(self, run_id: UUID, timer_id: int, refusal: str | None) -> None:
+        if refusal is not None:
+            self.coordinator.send("timer", run_id, Emitted(timer_id, refusal), ignore)
 
 
 class Sweeper:

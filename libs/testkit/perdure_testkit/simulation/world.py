@@ -17,7 +17,7 @@ from perdure_testkit.simulation.clients import Client
 from perdure_testkit.simulation.clock import Clock
 from perdure_testkit.simulation.coordinator import Coordinator, StartCall
 from perdure_testkit.simulation.endings import check_endings
-from perdure_testkit.simulation.faults import Faults, Injected
+from perdure_testkit.simulation.faults import CALM_AFTER, Faults, Injected
 from perdure_testkit.simulation.language.definitions import random_child
 from perdure_testkit.simulation.laws import Laws
 from perdure_testkit.simulation.provider import Provider
@@ -26,9 +26,6 @@ from perdure_testkit.simulation.scene import ORG, Scene, Violation
 from perdure_testkit.simulation.senders import Sender
 from perdure_testkit.simulation.store import Bug, Store
 from perdure_testkit.simulation.trace import Trace
-
-CALM_AFTER = 90.0
-"""Seconds after which nothing goes wrong any more."""
 
 PATIENCE = 900.0
 """Seconds within which every run must then have ended."""

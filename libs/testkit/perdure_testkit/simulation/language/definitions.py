@@ -13,6 +13,7 @@ from itertools import count
 from random import Random
 
 from perdure_testkit.simulation.chance import stream
+from perdure_testkit.simulation.language.closing import add_closing
 from perdure_testkit.simulation.language.decorations import DECORATIONS, add_deadlines, add_join
 from perdure_testkit.simulation.language.edges import all_nodes
 from perdure_testkit.simulation.language.kinds import CHILD, DEPTH_OF_CHILD, KINDS
@@ -39,6 +40,7 @@ def random_document(seed: int) -> Document:
     if random.random() < 0.3:
         document["output"] = {id_: f"${{nodes.{id_}.output}}" for id_ in nodes}
     _limit(stream(seed, "limits"), document)
+    add_closing(seed, stream(seed, "closing"), document)
     return document
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from perdure_testkit.simulation.case import Case
+from perdure_testkit.simulation.language.closing import main_nodes
 from perdure_testkit.simulation.language.edges import BLOCKS, all_nodes, inner_of, leaves
 from perdure_testkit.simulation.language.place import Node
 from perdure_testkit.simulation.language.reading import End, Reading, Undecided
@@ -38,20 +39,20 @@ class Expected:
 
 def expected(case: Case) -> Expected | None:
     """Return how every run of the case ends, or None where that depends on order or time."""
-    document = case.document
+    document, nodes = case.document, main_nodes(case.document)
     if any(_is_undecided(id_, node) for id_, node in all_nodes(document).items()):
         return None
     stops = document.get("on_error", "stop") == "stop"
     n = json.loads(case.payload).get("n", _DEFAULT_INPUT)
     reading = Reading(case.seed, n, stops)
     try:
-        ends = reading.graph(document["nodes"], "", {}, {})
+        ends = reading.graph(nodes, "", {}, {})
     except Undecided:
         return None
     failing = frozenset(id_ for id_, end in ends.items() if end.uncaught)
     if failing:
         return Expected("failed", reading.ends, failing, None)
-    shown = document["nodes"] if "output" in document else leaves(document["nodes"])
+    shown = document.get("output", leaves(nodes))
     output = {id_: ends[id_].output for id_ in shown if ends[id_].status == "completed"}
     return Expected("completed", reading.ends, failing, output)
 
@@ -64,5 +65,5 @@ def _is_undecided(id_: str, node: Node) -> bool:
     reads = set(_READ.findall(json.dumps(node))) - own
     timed = "timeout" in node and any(kind in node for kind in BLOCKS)
     stops_early = "stop_when" in node.get("for_each", ())
-    timed = timed or "deadline" in node
+    timed = timed or "deadline" in node or "cancel_rest" in node
     return "finish" in node or "run" in node or timed or stops_early or (early and bool(reads))

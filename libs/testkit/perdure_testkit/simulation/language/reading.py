@@ -118,6 +118,8 @@ class _Scope:
             return End("completed", taken=self._picked(node["switch"]))
         if "wait" in node:
             return _caught(node, "EXPRESSION") if "result" in node else End("completed")
+        if "emit" in node:
+            return End("completed")
         if "transform" in node:
             return End("completed", self._shaped(node, self.render(node["transform"])))
         if "signal" in node:

@@ -8,11 +8,18 @@ from collections.abc import Iterator
 from copy import deepcopy
 from typing import Any
 
+from perdure_testkit.simulation.language.closing import EMITS, HEARS
 from perdure_testkit.simulation.language.edges import all_nodes, edges_to, graphs_of
 from perdure_testkit.simulation.language.place import Document, Nodes
 
-_OF_DOCUMENT = ("output", "limits", "on_error", "exclusive")
-_OF_NODE = ("on_failure", "when", "result", "retry", "timeout", "deadline", "join", "lane", "needs")
+_OF_DOCUMENT = (
+    *("output", "limits", "on_error", "exclusive"),
+    *("deadline", "compensate_on_cancel", "at_end"),
+)
+_OF_NODE = (
+    *("on_failure", "when", "result", "retry", "timeout", "deadline", "join", "lane", "needs"),
+    *("compensate", "cancel_rest"),
+)
 _OF_BLOCK = ("concurrency", "failures", "stop_when", "every", "backoff", "on_exhausted")
 
 
@@ -36,9 +43,14 @@ def trimmed(document: Document) -> Iterator[Document]:
 
 
 def _without_node(document: Document, id_: str) -> Document:
+    if id_ == EMITS and HEARS in document["nodes"]:
+        return _without_node(_without_node(document, HEARS), EMITS)
     read = re.compile(rf"coalesce\(nodes\.{id_}\.output\.\w+, 0\)")
     smaller: Document = json.loads(read.sub("input.n", json.dumps(document)))
     smaller.get("output", {}).pop(id_, None)
+    _forget(smaller.get("at_end"), id_)
+    if not all(entry["then"] for entry in smaller.get("at_end", ())):
+        del smaller["at_end"]
     for nodes in graphs_of(smaller):
         nodes.pop(id_, None)
         for node in nodes.values():
