@@ -10,7 +10,6 @@ FEW_FAULTS = 20
 """Of a case that is shrunk: where dozens struck together, what is left may need many of them."""
 
 
-
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.__name__ for bug in BUGS])
 def test_a_planted_bug_is_found_within_500_seeds(bug: type[Bug]) -> None:
     for seed in range(MOST_SEEDS):
