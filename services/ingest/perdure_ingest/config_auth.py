@@ -54,7 +54,11 @@ class AuthConfig(Config):
         2000, min=1, unit="calls", help="Calls that one key may make at once beyond its rate."
     )
     key_calls: int = setting(
-        1000, min=1, unit="calls", help="Calls, streams among them, that one key may have open."
+        500,
+        min=1,
+        unit="calls",
+        help="Calls, streams among them, that one key may have open; keep it below "
+        "PERDURE_INGEST_WATCH_LIMIT, so that no key takes the streams of all.",
     )
 
     jwt_issuer: str = setting(

@@ -6,7 +6,7 @@ import asyncio
 import json
 import socket
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, aclosing
 from typing import Any
 
 import grpc
@@ -24,6 +24,9 @@ STREAMS = 1000
 """As many as one process watches runs for."""
 
 PER_CONNECTION = 100
+PER_KEY = 500
+"""As many as one key may have open."""
+
 UNFINISHED = 200
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What begins a connection of HTTP/2; these callers stop somewhere in it."""
@@ -40,7 +43,8 @@ async def run_id(address: str, api_key: str) -> AsyncIterator[str]:
 async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
     ingest: Ingest, address: str, run_id: str, api_key: str, database: Database
 ) -> None:
-    crowd = presenting(await give_key(await database.connect()))
+    admin = await database.connect()
+    crowds = [presenting(await give_key(admin)) for _ in range(STREAMS // PER_KEY)]
     async with AsyncExitStack() as stack:
         channels = [
             await stack.enter_async_context(grpc.aio.insecure_channel(address, (("n", number),)))
@@ -50,11 +54,15 @@ async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
         streams: list[Any] = []
         for channel in channels:
             watch = RunServiceStub(channel).WatchRun
+            crowd = crowds[len(streams) // PER_KEY]
             opened = [watch(request, metadata=crowd) for _ in range(PER_CONNECTION)]
             first: list[Any] = await asyncio.gather(*(stream.read() for stream in opened))
             assert {answer.run.run_id for answer in first} == {run_id}
             streams += opened
-        await is_refused(channels[0], request, api_key)
+            if len(streams) == PER_KEY:
+                await is_refused(channels[0], request, crowd, "key")
+                await others_watch(address, run_id, api_key)
+        await is_refused(channels[0], request, presenting(api_key), "watch")
         await others_are_served(address, run_id, api_key)
         ends = asyncio.gather(*(stream.read() for stream in streams))
         await ingest.drain()
@@ -85,14 +93,25 @@ def presenting(api_key: str) -> tuple[tuple[str, str], ...]:
     return (("authorization", f"Bearer {api_key}"),)
 
 
-async def is_refused(channel: grpc.aio.Channel, request: WatchRunRequest, api_key: str) -> None:
-    """See that one stream more is told to come back."""
+async def is_refused(
+    channel: grpc.aio.Channel, request: WatchRunRequest, key: tuple[tuple[str, str], ...], by: str
+) -> None:
+    """See that one stream more is told to come back, because of the limit of `by`."""
     with pytest.raises(grpc.aio.AioRpcError) as refused:
-        await RunServiceStub(channel).WatchRun(request, metadata=presenting(api_key)).read()
+        await RunServiceStub(channel).WatchRun(request, metadata=key).read()
     error = from_call_error(refused.value)
     assert isinstance(error, ResourceExhausted)
-    assert (error.reason, error.metadata["scope"]) == (Reason.RATE_LIMITED, "watch")
+    assert (error.reason, error.metadata["scope"]) == (Reason.RATE_LIMITED, by)
     assert error.retry_after
+
+
+async def others_watch(address: str, run_id: str, api_key: str) -> None:
+    """Watch as others do, whose key has no stream open."""
+    async with (
+        Client(address, api_key=api_key, timeout=5.0, attempts=1) as client,
+        aclosing(client.watch_run(run_id)) as states,
+    ):
+        assert (await anext(states)).run_id == run_id
 
 
 async def others_are_served(address: str, run_id: str, api_key: str) -> None:
