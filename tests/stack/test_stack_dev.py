@@ -134,6 +134,7 @@ async def test_a_busy_documented_port_is_named_with_the_way_around(
         port = taken.getsockname()[1]
         grpc, ops = ({name: free_port() for name in names} for names in DOCUMENTED_PORTS)
         monkeypatch.setattr(services, "GRPC_PORTS", grpc)
+        monkeypatch.setattr(services, "HTTP_PORT", free_port())
         monkeypatch.setattr(services, "OPS_PORTS", {**ops, "timer": port})
         with pytest.raises(StackError) as caught:
             await DevStack(place / "s", environ={}).start()
