@@ -33,7 +33,10 @@ def configured() -> dict[str, dict[str, Any]]:
     }
 
 
-def test_it_names_methods_that_there_are() -> None:
+def test_it_names_methods_that_there_are_each_once() -> None:
+    """A channel passes over a configuration that names one twice."""
+    names = [str(name) for entry in CONFIG["methodConfig"] for name in entry["name"]]
+    assert len(names) == len(set(names))
     assert configured().keys() <= RULES.keys()
 
 
