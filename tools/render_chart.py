@@ -19,7 +19,7 @@ CHART = ROOT / "deploy" / "helm" / "perdure"
 KUBERNETES_VERSIONS = ("1.30", "1.34", "1.37")
 """The oldest that Chart.yaml admits, one between, and the newest with a schema."""
 
-CUSTOM = "keda.sh/"
+CUSTOM = ("keda.sh/", "cert-manager.io/")
 
 Manifest = dict[str, Any]
 

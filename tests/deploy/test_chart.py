@@ -67,6 +67,7 @@ def test_a_worker_is_scaled_on_what_its_own_queues_hold(chart: Chart) -> None:
             "queues": "reports:default,reports:shared",
             "steps": "3.2",
         },
+        "authenticationRef": {"name": "perdure-keda"},
     }
     scaling = 'services.worker.autoscaling={"enabled": true, "backlogStepsPerReplica": 12}'
     (first,) = of_kind(chart(scaling), "ScaledObject").values()
@@ -131,7 +132,7 @@ def test_what_only_the_new_release_bears_is_migrated_after_an_upgrade(chart: Cha
     }
     after = jobs["migrate-after"]["metadata"]["annotations"]
     assert after["helm.sh/hook"] == "post-upgrade"
-    assert pod_of(of_kind(chart(), "Job")["migrate"])["containers"][0]["args"][-1] == "all"
+    assert pod_of(of_kind(chart(), "Job")["migrate"])["containers"][0]["args"][-1] == "migrate"
 
 
 def test_a_hook_uses_nothing_that_the_chart_makes_later(chart: Chart) -> None:
@@ -237,6 +238,8 @@ def test_a_digest_wins_over_a_tag(chart: Chart) -> None:
         ('redis.existingSecret=""', "redis.existingSecret: name of the secret"),
         ('pageTokens.existingSecret=""', "pageTokens.existingSecret: name of the secret"),
         ('migrations.existingSecret=""', "migrations.existingSecret: name of the secret"),
+        ('tls.mode="on"', "'certManager', 'secrets', 'off'"),
+        ('tls.certManager.issuer.name=""', "tls.certManager.issuer.name: name of the issuer"),
     ],
 )
 def test_a_wrong_value_is_refused_by_name(chart: Chart, setting: str, complaint: str) -> None:

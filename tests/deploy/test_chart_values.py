@@ -21,6 +21,7 @@ OPEN = [
 ]
 # Values whose type does not tell another valid one.
 OTHERS = {
+    "tls.mode": "off",
     "image.digest": "sha256:" + "1" * 64,
     "image.pullPolicy": "Always",
     "migrations.mode": "external",

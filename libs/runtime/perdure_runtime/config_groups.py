@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from perdure_runtime.certificates import Certificates, TlsFiles
 from perdure_runtime.config import Config, setting
 from perdure_runtime.errors import FieldViolation
 
@@ -55,6 +56,59 @@ class GrpcConfig(Config):
     grpc_max_concurrent_rpcs: int = setting(
         2000, min=1, unit="calls", help="Calls that are served at once; more are refused."
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TlsConfig(Config):
+    """For services that call others or are called by them: who they are to each other."""
+
+    tls_cert: str = setting(
+        "",
+        help="File with this service's certificate, in PEM, for calls between services; empty "
+        "is plain text.",
+    )
+    tls_key: str = setting("", help="File with the key of tls_cert, in PEM.")
+    tls_ca: str = setting(
+        "", help="File with the authorities, in PEM, that certificates of other services come from."
+    )
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse some of the files without the others."""
+        yield from super().problems()
+        given = [name for name in ("tls_cert", "tls_key", "tls_ca") if getattr(self, name)]
+        if given and len(given) < 3:
+            missing = {"tls_cert", "tls_key", "tls_ca"} - set(given)
+            for name in sorted(missing):
+                yield FieldViolation(name, f"is needed beside {', '.join(given)}")
+
+    def certificates(self) -> Certificates | None:
+        """Return what the files hold; None for plain text. Raises InvalidArgument."""
+        if not self.tls_cert:
+            return None
+        return Certificates(TlsFiles(self.tls_cert, self.tls_key, self.tls_ca), "services")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublicTlsConfig(Config):
+    """For services that are called from outside."""
+
+    public_tls_cert: str = setting(
+        "", help="File with the certificate of the public ports, in PEM; empty is plain text."
+    )
+    public_tls_key: str = setting("", help="File with the key of public_tls_cert, in PEM.")
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse one file without the other."""
+        yield from super().problems()
+        if bool(self.public_tls_cert) != bool(self.public_tls_key):
+            missing = "public_tls_key" if self.public_tls_cert else "public_tls_cert"
+            yield FieldViolation(missing, "certificate and key need each other")
+
+    def public_certificates(self) -> Certificates | None:
+        """Return what the files hold; None for plain text. Raises InvalidArgument."""
+        if not self.public_tls_cert:
+            return None
+        return Certificates(TlsFiles(self.public_tls_cert, self.public_tls_key), "public")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import time
 from collections.abc import AsyncGenerator
 from functools import cached_property
 from importlib.resources import files
+from pathlib import Path
 from typing import TypeVar
 
 import grpc
@@ -45,11 +47,19 @@ _OPTIONS = (
 )
 
 
-class Transport:
-    """A channel to `address`; calls end within `timeout` seconds and are tried `attempts` times.
+SECURE = "https://"
+"""Before an address: the server proves who it is."""
 
-    Each presents `api_key`, if there is one. Only an answer that says "not now" is repeated. Every
-    call of the API is safe to repeat, because starts carry a key.
+AUTHORITIES = "PERDURE_CA_FILE"
+"""Environment variable: a file with the authorities, in PEM, that are believed alone."""
+
+
+class Transport:
+    """A channel to `address`, which is `host:port`, or by TLS `https://host:port`.
+
+    Calls end within `timeout` seconds and are tried `attempts` times. Each presents `api_key`, if
+    there is one. Only an answer that says "not now" is repeated. Every call of the API is safe to
+    repeat, because starts carry a key.
     """
 
     def __init__(self, address: str, *, timeout: float, attempts: int, api_key: str = "") -> None:
@@ -61,7 +71,10 @@ class Transport:
     @cached_property
     def channel(self) -> grpc.aio.Channel:
         """The channel, made at its first use: it belongs to the event loop that runs then."""
-        return grpc.aio.insecure_channel(self._address, options=_OPTIONS)
+        if not self._address.startswith(SECURE):
+            return grpc.aio.insecure_channel(self._address, options=_OPTIONS)
+        place = self._address.removeprefix(SECURE)
+        return grpc.aio.secure_channel(place, _believed(), options=_OPTIONS)
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -121,3 +134,8 @@ def pause_before(failures: int, retry_after: float | None) -> float:
     return (retry_after or 0.0) + random.uniform(
         0, min(FIRST_PAUSE * 2.0 ** (failures - 1), LONGEST_PAUSE)
     )
+
+
+def _believed() -> grpc.ChannelCredentials:
+    path = os.environ.get(AUTHORITIES, "")
+    return grpc.ssl_channel_credentials(Path(path).read_bytes() if path else None)

@@ -49,9 +49,11 @@ class Echo:
             for name, call in (streams or {}).items()
         }
         generic = grpc.method_handlers_generic_handler(SERVICE, handlers)
+        proof = {name: settings.pop(name) for name in ("certificates", "peers") if name in settings}
         return RpcServer(
             {SERVICE: lambda server: server.add_generic_rpc_handlers((generic,))},
             replace(ServerSettings(self.address, grace=2.0), **settings),
+            **proof,
         )
 
     async def serve(self, unary: Mapping[str, Unary] | None = None, **more: Any) -> RpcServer:
@@ -61,9 +63,10 @@ class Echo:
         self.stack.push_async_callback(server.stop)
         return server
 
-    def client(self, address: str = "") -> RpcClient:
+    def client(self, address: str = "", **proof: Any) -> RpcClient:
         """Return a client that does not wait between its tries."""
-        client = RpcClient(open_channel(address or self.address), retry=FAST, jitter=lambda: 0.0)
+        channel = open_channel(address or self.address, **proof)
+        client = RpcClient(channel, retry=FAST, jitter=lambda: 0.0)
         self.stack.push_async_callback(client.stop)
         return client
 

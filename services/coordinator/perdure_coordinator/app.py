@@ -70,6 +70,9 @@ CONSENT = "perdure.internal.v1.ConsentService"
 BUDGETS = "perdure.internal.v1.BudgetService"
 KEYS = "perdure.internal.v1.KeyService"
 
+CALLERS = frozenset({"ingest", "worker", "timer", "sweeper", "keda"})
+"""The services that may call; KEDA asks for the backlog, by a certificate of its own."""
+
 UNTRACED = frozenset(
     f"/{HOT}/{method}"
     for method in (
@@ -167,6 +170,8 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
             KEYS: partial(add_KeyServiceServicer_to_server, Keys(spare)),
         },
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
+        certificates=config.certificates(),
+        peers=CALLERS,
     )
     closing = Closing(spare, starting, keeping_held, renewing)
     batchers: list[Service] = [put_offs, telling, committers, starts, keeping, renewals]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure_runtime.config import setting
-from perdure_runtime.config_groups import DatabaseConfig, GrpcConfig, ServiceConfig
+from perdure_runtime.config_groups import DatabaseConfig, GrpcConfig, ServiceConfig, TlsConfig
 from perdure_runtime.errors import FieldViolation
 
 MIN_KEY_LENGTH = 32
@@ -15,7 +15,7 @@ MIN_KEY_LENGTH = 32
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig):
+class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig, TlsConfig):
     """Settings of the coordinator."""
 
     SERVICE: ClassVar[str] = "coordinator"

@@ -21,6 +21,7 @@ from perdure_contracts.v1 import (
     system_service_pb2_grpc,
     workflow_service_pb2_grpc,
 )
+from perdure_runtime.certificates import server_context
 from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.client import RpcClient, open_channel
@@ -63,7 +64,11 @@ class Ingest(Group):
     """The parts of a process in the order in which they start; they stop in reverse."""
 
     def __init__(self, config: IngestConfig, pool: asyncpg.Pool) -> None:
-        channel = open_channel(config.coordinator_address, health_service=COORDINATOR_SERVICE)
+        channel = open_channel(
+            config.coordinator_address,
+            health_service=COORDINATOR_SERVICE,
+            certificates=config.certificates(),
+        )
         coordinator = Coordinator(RpcClient(channel))
         watcher = RunWatcher(pool, limit=config.watch_limit, poll_seconds=config.watch_poll_seconds)
         tokens = PageTokens(config.page_token_key)
@@ -73,14 +78,17 @@ class Ingest(Group):
         gate_parts = GateParts(config, pool, coordinator.keys)
         self.gate, self.key_use = gate_parts.gate, gate_parts.use
         served = services(doors, identify)
+        public = config.public_certificates()
         self.server = RpcServer(
             served,
             ServerSettings.from_config(config, config.host, rules=RULES_OF_CALLS),
+            certificates=public,
             guard=self.gate.guard,
         )
         self.http = HttpServer(
             served,
             HttpSettings.from_config(config, rules=RULES_OF_CALLS),
+            tls=server_context(public) if public else None,
             guard=self.gate.guard,
         )
         listener = Listener(

@@ -6,7 +6,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from perdure_runtime.config import setting
-from perdure_runtime.config_groups import MAX_PORT, DatabaseConfig, GrpcConfig, ServiceConfig
+from perdure_runtime.config_groups import (
+    MAX_PORT,
+    DatabaseConfig,
+    GrpcConfig,
+    PublicTlsConfig,
+    ServiceConfig,
+    TlsConfig,
+)
 from perdure_runtime.errors import FieldViolation
 
 from perdure_ingest.config_auth import AuthConfig
@@ -15,7 +22,9 @@ MIN_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class IngestConfig(ServiceConfig, GrpcConfig, DatabaseConfig, AuthConfig):
+class IngestConfig(
+    ServiceConfig, GrpcConfig, DatabaseConfig, TlsConfig, PublicTlsConfig, AuthConfig
+):
     """The settings of one ingest process."""
 
     SERVICE = "ingest"

@@ -32,7 +32,10 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     """Return the service, to be started."""
     pool = await open_pool(config.database_url, size=5, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
-    client = RpcClient(open_channel(config.coordinator_address, untraced=UNTRACED))
+    channel = open_channel(
+        config.coordinator_address, certificates=config.certificates(), untraced=UNTRACED
+    )
+    client = RpcClient(channel)
     lease = config.lease
     election = Election(
         "sweeper",

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure_runtime.config import setting
-from perdure_runtime.config_groups import DatabaseConfig, ServiceConfig
+from perdure_runtime.config_groups import DatabaseConfig, ServiceConfig, TlsConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimerConfig(ServiceConfig, DatabaseConfig):
+class TimerConfig(ServiceConfig, DatabaseConfig, TlsConfig):
     """Settings of the timer."""
 
     SERVICE: ClassVar[str] = "timer"

@@ -71,7 +71,12 @@ async def connect(config: WorkerConfig, name: str, clock: Clock) -> Connections:
     redis = await open_streams(
         config.redis_url, client_name=name, allow_eviction=config.redis_allow_eviction
     )
-    client = RpcClient(open_channel(config.coordinator_address, health_service=COORDINATOR_SERVICE))
+    channel = open_channel(
+        config.coordinator_address,
+        health_service=COORDINATOR_SERVICE,
+        certificates=config.certificates(),
+    )
+    client = RpcClient(channel)
     return Connections(redis, client, Coordinator(client, name, (), clock))
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from perdure_runtime.config import setting
-from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig
+from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig, TlsConfig
 from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
 
@@ -19,7 +19,7 @@ MAX_NAME_CHARACTERS = 200
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerConfig(ServiceConfig, RedisConfig):
+class WorkerConfig(ServiceConfig, RedisConfig, TlsConfig):
     """What a worker serves, how much of it at once, and within which limits."""
 
     SERVICE = "worker"

@@ -22,6 +22,15 @@
 - name: PERDURE_COORDINATOR_ADDRESS
   value: {{ printf "dns:///%s-coordinator-headless.%s.svc:%v" (include "perdure.fullname" $root) $root.Release.Namespace $coordinator.grpc | quote }}
 {{- end }}
+{{- if include "perdure.provesItself" (dict "root" $root "facts" $service.facts) }}
+- {name: PERDURE_TLS_CERT, value: /etc/perdure/tls/tls.crt}
+- {name: PERDURE_TLS_KEY, value: /etc/perdure/tls/tls.key}
+- {name: PERDURE_TLS_CA, value: /etc/perdure/tls/ca.crt}
+{{- end }}
+{{- if and $service.facts.http $values.tls.public.existingSecret }}
+- {name: PERDURE_PUBLIC_TLS_CERT, value: /etc/perdure/public/tls.crt}
+- {name: PERDURE_PUBLIC_TLS_KEY, value: /etc/perdure/public/tls.key}
+{{- end }}
 {{- if $service.facts.database }}
 {{- $secret := required "database.existingSecret: name of the secret with the database URLs" $values.database.existingSecret }}
 {{ include "perdure.secretEnv" (dict "variable" "PERDURE_DATABASE_URL" "secret" $secret "key" (index $values.database.keys $service.name)) }}

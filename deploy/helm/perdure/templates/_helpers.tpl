@@ -1,11 +1,11 @@
 {{/* What each service is, whatever the values say. */}}
 {{- define "perdure.facts" -}}
-ingest:      {ops: 7409, grpc: 7400, http: 7401, database: true,  redis: false, coordinator: true, pageTokens: true}
-coordinator: {ops: 7419, grpc: 7410, database: true,  redis: false, coordinator: false}
-worker:      {ops: 7429, grpc: 0,    database: false, redis: true,  coordinator: true}
-relay:       {ops: 7439, grpc: 0,    database: true,  redis: true,  coordinator: false}
-timer:       {ops: 7449, grpc: 0,    database: true,  redis: false, coordinator: true}
-sweeper:     {ops: 7459, grpc: 0,    database: true,  redis: false, coordinator: true}
+ingest:      {tls: true, ops: 7409, grpc: 7400, http: 7401, database: true,  redis: false, coordinator: true, pageTokens: true}
+coordinator: {tls: true, ops: 7419, grpc: 7410, database: true,  redis: false, coordinator: false}
+worker:      {tls: true, ops: 7429, grpc: 0,    database: false, redis: true,  coordinator: true}
+relay:       {tls: false, ops: 7439, grpc: 0,    database: true,  redis: true,  coordinator: false}
+timer:       {tls: true, ops: 7449, grpc: 0,    database: true,  redis: false, coordinator: true}
+sweeper:     {tls: true, ops: 7459, grpc: 0,    database: true,  redis: false, coordinator: true}
 {{- end }}
 
 {{/* What a worker serves that is told of no queues. */}}
@@ -117,4 +117,14 @@ securityContext:
     secretKeyRef:
       name: {{ .secret }}
       key: {{ .key }}
+{{- end }}
+
+{{/* The secret with the certificate of a service; call with root and service. */}}
+{{- define "perdure.tlsSecret" -}}
+{{- printf "%s%s" (default (printf "%s-tls-" (include "perdure.fullname" .root)) .root.Values.tls.secretPrefix) .service }}
+{{- end }}
+
+{{/* Whether a service proves who it is; call with root and facts. */}}
+{{- define "perdure.provesItself" -}}
+{{- if and .facts.tls (ne .root.Values.tls.mode "off") }}yes{{ end }}
 {{- end }}

@@ -20,15 +20,20 @@ from tenacity import (
 )
 
 from perdure_runtime.backoff import Backoff
+from perdure_runtime.certificates import Certificates
 from perdure_runtime.errors import DeadlineExceeded, Reason, Unavailable
 from perdure_runtime.fail_points import FailPoint
 from perdure_runtime.metrics import counter
 from perdure_runtime.rpc import deadline
 from perdure_runtime.rpc.errors import from_call_error
 from perdure_runtime.rpc.options import client_options
+from perdure_runtime.rpc.tls import FollowingChannel, name_of
 from perdure_runtime.tracing import client_interceptors
 
 RETRIES = counter("rpc_client_retries_total", "Sends after a failed one.", ("point", "reason"))
+
+COORDINATOR = "coordinator"
+"""The service that all others call."""
 
 DEFAULT_RETRY = Backoff(base=0.05, factor=2.0, cap=2.0)
 
@@ -41,20 +46,30 @@ def open_channel(
     address: str,
     *,
     health_service: str | None = None,
-    credentials: grpc.ChannelCredentials | None = None,
+    certificates: Certificates | None = None,
+    peer: str = COORDINATOR,
     untraced: Collection[str] = (),
 ) -> grpc.aio.Channel:
     """Open a channel to `host:port` (all its DNS addresses, in turn) or to `unix:/path`.
 
-    With `health_service`, replicas that report that service NOT_SERVING get no calls. `untraced`
-    are full method names of which no spans are made. Start tracing before opening channels.
+    With `health_service`, replicas that report that service NOT_SERVING get no calls. With
+    `certificates`, both sides prove who they are, and the other must be the service `peer`.
+    `untraced` are full method names of which no spans are made. Start tracing before opening
+    channels.
     """
     target = address if address.startswith(("unix:", "dns:")) else f"dns:///{address}"
     options = client_options(health_service)
     interceptors = client_interceptors(untraced)
-    if credentials is None:
+    if certificates is None:
         return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
-    return grpc.aio.secure_channel(target, credentials, options=options, interceptors=interceptors)
+    named = (*options, ("grpc.ssl_target_name_override", name_of(peer)))
+
+    def make(credentials: grpc.ChannelCredentials) -> grpc.aio.Channel:
+        return grpc.aio.secure_channel(
+            target, credentials, options=named, interceptors=interceptors
+        )
+
+    return FollowingChannel(certificates, make)
 
 
 class RpcClient:

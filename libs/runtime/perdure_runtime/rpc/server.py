@@ -20,11 +20,13 @@ from grpc_health.v1 import (  # type: ignore[import-untyped]
 )
 from grpc_reflection.v1alpha import reflection  # type: ignore[import-untyped]
 
+from perdure_runtime.certificates import Certificates
 from perdure_runtime.config_groups import GrpcConfig
 from perdure_runtime.errors import FailedPrecondition, Reason
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.rpc.interceptor import CallInterceptor, CallRules, Guard, let_all_in
 from perdure_runtime.rpc.options import SERVER_OPTIONS
+from perdure_runtime.rpc.tls import only_peers, server_credentials
 from perdure_runtime.tracing import server_interceptors
 
 Register = Callable[[grpc.aio.Server], None]
@@ -78,7 +80,9 @@ class ServerSettings:
 class RpcServer(Component):
     """Serves `services`, which maps full service names to what registers their servicers.
 
-    `guard` is entered around every call except those of health and reflection.
+    `guard` is entered around every call except those of health and reflection. `certificates` make
+    the port one of TLS, by which clients prove who they are where there are authorities; `peers`,
+    if given, are the services that may call.
     """
 
     def __init__(
@@ -86,14 +90,15 @@ class RpcServer(Component):
         services: Mapping[str, Register],
         settings: ServerSettings,
         *,
-        credentials: grpc.ServerCredentials | None = None,
+        certificates: Certificates | None = None,
+        peers: Collection[str] = (),
         guard: Guard = let_all_in,
     ) -> None:
         super().__init__()
         self._services = dict(services)
         self._settings = settings
-        self._credentials = credentials
-        self._guard = guard
+        self._credentials = server_credentials(certificates) if certificates else None
+        self._guard = only_peers(peers, guard) if certificates and peers else guard
         self._server: grpc.aio.Server | None = None
         self._interceptor: CallInterceptor | None = None
         self._health: health.aio.HealthServicer | None = None

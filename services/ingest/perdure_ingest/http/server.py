@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import ssl
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -69,7 +70,8 @@ class HttpSettings:
 class HttpServer(Component):
     """Serves the routes of `services`, which map full service names to what registers them.
 
-    `guard` is entered around every call, before its body is read.
+    `guard` is entered around every call, before its body is read. With `tls` the port is one of
+    HTTPS.
     """
 
     def __init__(
@@ -77,10 +79,12 @@ class HttpServer(Component):
         services: Mapping[str, Register],
         settings: HttpSettings,
         *,
+        tls: ssl.SSLContext | None = None,
         guard: Guard = let_all_in,
     ) -> None:
         super().__init__()
         self._settings = settings
+        self._tls = tls
         self._routes = Routes(public_files())
         self._description = Answer(200, description())
         self._runner: web.ServerRunner | None = None
@@ -127,7 +131,7 @@ class HttpServer(Component):
     async def _listen(self, runner: web.ServerRunner) -> None:
         host, port = self._settings.host, self._settings.port
         try:
-            await web.TCPSite(runner, host, port).start()
+            await web.TCPSite(runner, host, port, ssl_context=self._tls).start()
         except OSError as error:
             await runner.cleanup()
             raise FailedPrecondition(
