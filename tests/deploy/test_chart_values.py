@@ -18,9 +18,13 @@ OPEN = [
     "defaults.autoscaling.enabled=true",
     "services.relay.autoscaling.enabled=false",
     'egress.caConfigMap="authorities"',
+    'auth.jwt={"issuer": "https://i", "audience": "perdure", "jwks": "https://i/keys"}',
 ]
 # Values whose type does not tell another valid one.
 OTHERS = {
+    "auth.mode": "off",
+    "auth.jwt.jwks": "https://other/keys",
+    "auth.jwt.roles": {"admins": "admin"},
     "tls.mode": "off",
     "image.digest": "sha256:" + "1" * 64,
     "image.pullPolicy": "Always",

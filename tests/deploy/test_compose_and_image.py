@@ -14,7 +14,8 @@ Chart = Callable[..., list[Manifest]]
 SERVICES = ("ingest", "coordinator", "relay", "worker", "timer", "sweeper")
 # On one machine the defaults do; peers are found by their names there.
 CHOSEN_BY_CHART = re.compile(
-    r"PERDURE_(OPS_PORT|(?:GRPC|HTTP)_PORT|DRAIN_SECONDS|LOG_LEVEL|PAGE_TOKEN_KEY|TLS_\w+)"
+    r"PERDURE_(OPS_PORT|(?:GRPC|HTTP)_PORT|DRAIN_SECONDS|LOG_LEVEL|PAGE_TOKEN_KEY|TLS_\w+"
+    r"|INGEST_AUTH|INGEST_INSTALLATION_ORG)"
 )
 
 

@@ -47,9 +47,10 @@ async def shown(ingest: Ingest, believed: Path) -> int:
 
 
 async def test_a_client_believes_the_authority_that_it_is_told(
-    ingest: Ingest, believed: Path
+    ingest: Ingest, api_key: str, believed: Path
 ) -> None:
-    async with Client(f"https://127.0.0.1:{ingest.server.port}", timeout=5.0) as client:
+    address = f"https://127.0.0.1:{ingest.server.port}"
+    async with Client(address, timeout=5.0, api_key=api_key) as client:
         assert [each async for each in client.connections.list()] == []
 
 
