@@ -27,6 +27,9 @@ PER_CONNECTION = 100
 PER_KEY = 500
 """As many as one key may have open."""
 
+CHANGES = 200
+"""Of a run, while somebody watches it who does not read."""
+
 UNFINISHED = 200
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 """What begins a connection of HTTP/2; these callers stop somewhere in it."""
@@ -68,6 +71,30 @@ async def test_a_thousand_idle_streams_leave_other_callers_served_and_end_well(
         await ingest.drain()
         assert set(await ends) == {grpc.aio.EOF}
         assert {await stream.code() for stream in streams} == {grpc.StatusCode.OK}
+
+
+async def test_a_caller_that_does_not_read_holds_up_nobody_and_hears_the_newest(
+    address: str, run_id: str, api_key: str
+) -> None:
+    async with (
+        Client(address, api_key=api_key, timeout=20.0) as client,
+        grpc.aio.insecure_channel(address) as channel,
+    ):
+        wide = {f"n{number}": {"wait": "1h"} for number in range(100)}
+        await client.publish_workflow(json.dumps({"name": "wide", "nodes": wide}))
+        watched = (await client.start_run("wide")).run_id
+        request = WatchRunRequest(run_id=watched)
+        slow: Any = RunServiceStub(channel).WatchRun(request, metadata=presenting(api_key))
+        for _ in range(CHANGES // 2):
+            await client.pause_run(watched)
+            await client.resume_run(watched)
+        newest = (await client.get_run(watched)).revision
+        await others_are_served(address, run_id, api_key)
+        heard = [answer := await slow.read()]
+        while answer.run.revision < newest:
+            heard.append(answer := await slow.read())
+        slow.cancel()
+    assert len(heard) < CHANGES
 
 
 @pytest.fixture
