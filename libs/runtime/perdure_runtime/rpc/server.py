@@ -32,9 +32,9 @@ from perdure_runtime.tracing import server_interceptors
 Register = Callable[[grpc.aio.Server], None]
 """Adds a servicer: `lambda server: add_XServiceServicer_to_server(servicer, server)`."""
 
-SPARE_RPCS = 500
-"""Calls beyond the limit that get a refusal with its reason, and health checks; of more the
-transport refuses the rest without a word."""
+SPARE_RPCS = 5000
+"""Beyond the limit of calls: those that get a refusal with its reason, and the health watches, of
+which each client keeps one open; of more the transport refuses the rest without a word."""
 
 FLUSH_SECONDS = 0.2
 """After the last call was served: time for its answer to leave."""
