@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 from perdure_runtime.errors import FailedPrecondition
-from perdure_store.migration_files import Migration, Phase, read_migrations, select, statements
+from perdure_store.migration_files import (
+    Migration,
+    Phase,
+    bundled_migrations,
+    read_migrations,
+    select,
+    statements,
+)
+
+LAST_RELEASED = 6
+"""The newest migration of release 0.1.0."""
 
 
 def write(folder: Path, *names: str) -> Path:
@@ -87,3 +97,11 @@ def test_statements_are_parted_only_where_one_ends() -> None:
         "DO $body$ BEGIN PERFORM 1; END $body$",
         "SELECT $$;$$",
     ]
+
+
+def test_what_the_release_before_does_not_bear_comes_after_all_that_it_does() -> None:
+    """Else the phase before the rollout would take it along, as what an earlier rollout left."""
+    unreleased = [m for m in read_migrations(bundled_migrations()) if m.version > LAST_RELEASED]
+    phases = [migration.phase for migration in unreleased]
+    assert phases == sorted(phases, key=[Phase.PRE, Phase.POST].index)
+    assert Phase.POST not in {m.phase for m in select(unreleased, Phase.PRE)}
