@@ -77,7 +77,7 @@ async def test_each_service_is_told_what_its_duty_needs_and_a_worker_no_database
     assert {each["PERDURE_LOG_FORMAT"] for each in told.values()} == {"json"}
     assert not any("PERDURE_RELAY_OPS_PORT" in each for each in told.values())
     happened = entries(journal)
-    assert happened[0] == "store migrate --database-url"
+    assert happened[:2] == ["store migrate --database-url", "store keys bootstrap"]
     assert [line for line in happened if line.endswith("stop")] == [
         f"{name} stop"
         for name in ("ingest", "sweeper", "timer", "worker", "worker", "relay", "coordinator")

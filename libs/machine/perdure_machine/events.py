@@ -266,44 +266,68 @@ class Emitted:
 
 @dataclass(frozen=True, slots=True)
 class CancelRun:
-    """Somebody cancels the run; `reason` is for the history."""
+    """Somebody cancels the run.
+
+    `reason` and `actor`, who it is, are for the history.
+    """
 
     reason: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class TerminateRun:
-    """Somebody ends the run at once, without compensation; `reason` is for the history."""
+    """Somebody ends the run at once, without compensation.
+
+    `reason` and `actor`, who it is, are for the history.
+    """
 
     reason: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class PauseRun:
-    """Somebody stops the run for a while; `reason` is for the history."""
+    """Somebody stops the run for a while.
+
+    `reason` and `actor`, who it is, are for the history.
+    """
 
     reason: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class ResumeRun:
-    """Somebody lets a paused run go on; `reason` is for the history."""
+    """Somebody lets a paused run go on.
+
+    `reason` and `actor`, who it is, are for the history.
+    """
 
     reason: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RetryRun:
-    """Somebody has a failed run try again what failed in it; `reason` is for the history."""
+    """Somebody has a failed run try again what failed in it.
+
+    `reason` and `actor`, who it is, are for the history.
+    """
 
     reason: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class DiscardDeadLetter:
-    """Somebody gives up the dead letter that the run is; `reason` is for the history."""
+    """Somebody gives up the dead letter that the run is.
+
+    `reason` and `actor`, who it is, are for the history.
+    """
 
     reason: str = ""
+    actor: str = ""
 
 
 @dataclass(frozen=True, slots=True)

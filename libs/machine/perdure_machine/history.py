@@ -102,6 +102,11 @@ def _by(details: Details) -> str:
     return f", asked by {by}" if by else ""
 
 
+def _who(details: Details) -> str:
+    actor = details.get("actor")
+    return f" by {actor}" if actor else ""
+
+
 _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyType(
     {
         "run_started": lambda d, f: f"the run started{_below(d)}",
@@ -115,7 +120,7 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
             f"nothing caught the failure of {_node(d)}: the run will end failed: {_error(d)}"
         ),
         "run_failed": lambda d, f: f"the run failed: {_error(d)}",
-        "run_cancelled": lambda d, f: f"the run was cancelled{_because(d)}",
+        "run_cancelled": lambda d, f: f"the run was cancelled{_who(d)}{_because(d)}",
         "run_ending": lambda d, f: (
             f"the run will end {d.get('status', '?')}; what completed is compensated first"
         ),
@@ -126,12 +131,14 @@ _SENTENCES: Mapping[str, Callable[[Details, int | None], str]] = MappingProxyTyp
         ),
         "compensation_refused": lambda d, f: f"{_node(d)} is not compensated: {d.get('why', '')}",
         "run_erased": lambda d, f: "the run was erased because its subject was",
-        "run_terminated": lambda d, f: f"the run was terminated{_because(d)}",
-        "run_paused": lambda d, f: f"the run was paused{_because(d)}",
-        "run_resumed": lambda d, f: f"the run was resumed{_because(d)}",
-        "run_retried": lambda d, f: f"the run is retried from what failed{_because(d)}",
+        "run_terminated": lambda d, f: f"the run was terminated{_who(d)}{_because(d)}",
+        "run_paused": lambda d, f: f"the run was paused{_who(d)}{_because(d)}",
+        "run_resumed": lambda d, f: f"the run was resumed{_who(d)}{_because(d)}",
+        "run_retried": lambda d, f: f"the run is retried from what failed{_who(d)}{_because(d)}",
         "replay_refused": lambda d, f: f"a replay was refused{_because(d)}",
-        "dead_letter_discarded": lambda d, f: f"the dead letter was discarded{_because(d)}",
+        "dead_letter_discarded": lambda d, f: (
+            f"the dead letter was discarded{_who(d)}{_because(d)}"
+        ),
         "run_timed_out": lambda d, f: f"the run passed its {_limit(d)} and was closed",
         "run_migrated": lambda d, f: (
             f"the run went from version {d.get('before', '?')} to {d.get('version', '?')}"

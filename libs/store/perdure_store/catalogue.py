@@ -13,6 +13,7 @@ from perdure_machine.definition.parse import canonical, parse
 from perdure_machine.subjects import no_subject_key
 from perdure_runtime import fail_points
 
+from perdure_store.audit import audit
 from perdure_store.lanes import load_lanes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -33,7 +34,12 @@ class Published:
 
 
 async def publish_workflow(
-    connection: Connection, org: str, document: bytes, *, hashes_subjects: bool = True
+    connection: Connection,
+    org: str,
+    document: bytes,
+    *,
+    hashes_subjects: bool = True,
+    asked_by: str = "",
 ) -> Published:
     """Store `document` as the next version, unless the latest has the same content already.
 
@@ -57,6 +63,16 @@ async def publish_workflow(
         )
         assert row is not None
         await _publish_nodes(connection, row["workflow_id"], definition)
+        if asked_by:
+            details = {"version": version, "digest": digest.hex()}
+            await audit(
+                connection,
+                org=org,
+                actor=asked_by,
+                action="workflow.publish",
+                target=definition.name,
+                details=details,
+            )
         return _published(definition.name, row, created=True)
 
 

@@ -22,6 +22,8 @@ def test_every_line_that_a_decision_records_has_its_sentence_and_none_is_left_ov
     recorded = {
         kind
         for source in sources
-        for kind in re.findall(r'\.record\(\s*"(\w+)"', source.read_text(encoding="utf-8"))
+        for kind in re.findall(
+            r'\.record(?:_order)?\(\s*"(\w+)"', source.read_text(encoding="utf-8")
+        )
     }
     assert recorded == KINDS

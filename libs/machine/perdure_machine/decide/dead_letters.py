@@ -37,5 +37,5 @@ def discard(draft: Draft, event: DiscardDeadLetter) -> Reply:
             f"the run {draft.run.run_id} is no dead letter", reason=Reason.DEAD_LETTER_NOT_FOUND
         )
     draft.drop_dead_letter()
-    draft.record("dead_letter_discarded", reason=event.reason)
+    draft.record_order("dead_letter_discarded", event.reason, event.actor)
     return Done(changed=True)

@@ -290,6 +290,13 @@ class Draft(Sight):
             RecordHistory(seq, kind, step.step, fence, {"node": step.node, **details})
         )
 
+    def record_order(self, kind: str, reason: str, actor: str) -> None:
+        """Add a line on what somebody ordered; the actor is told where somebody is named."""
+        if actor:
+            self.record(kind, reason=reason, actor=actor)
+        else:
+            self.record(kind, reason=reason)
+
     def limit_run(self, limits: Mapping[RunLimit, float]) -> None:
         """Limit the time of a run that begins, in seconds from now on."""
         self._limits = limits

@@ -77,7 +77,7 @@ def cancel_run(draft: Draft, event: CancelRun) -> Reply:
         return Cancelled(changed=False)
     if not draft.running:
         return Closed(draft.run.ending or draft.run.status)
-    draft.record("run_cancelled", reason=event.reason)
+    draft.record_order("run_cancelled", event.reason, event.actor)
     cancelled = replace(draft.run, status=RunStatus.CANCELLED, error=None)
     compensate = draft.definition.compensate_on_cancel
     if not _has_more_to_do(draft, cancelled, compensate=compensate):
@@ -91,7 +91,7 @@ def terminate_run(draft: Draft, event: TerminateRun) -> Reply:
         return Cancelled(changed=False)
     if not draft.open:
         return Closed(draft.run.status)
-    draft.record("run_terminated", reason=event.reason)
+    draft.record_order("run_terminated", event.reason, event.actor)
     if draft.run.ending is not None:
         end_compensated(draft)
     else:

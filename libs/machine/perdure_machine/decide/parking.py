@@ -54,7 +54,7 @@ def pause_run(draft: Draft, event: PauseRun) -> Reply:
     if draft.paused:
         return Done(changed=False)
     _turn(draft, TimerKind.PARK, paused=True)
-    draft.record("run_paused", reason=event.reason)
+    draft.record_order("run_paused", event.reason, event.actor)
     return Done(changed=True)
 
 
@@ -67,7 +67,7 @@ def resume_run(draft: Draft, event: ResumeRun) -> Reply:
     _turn(draft, TimerKind.UNPARK, paused=False)
     draft.actions.append(LetTimersGo(None))
     draft.touched[TOP] = None
-    draft.record("run_resumed", reason=event.reason)
+    draft.record_order("run_resumed", event.reason, event.actor)
     return Done(changed=True)
 
 
@@ -76,7 +76,7 @@ def _try_again(draft: Draft, event: ResumeRun) -> Reply:
     if not any(_is_parked_on_timer(draft.steps[number]) for number in found):
         return Done(changed=False)
     draft.actions.append(SetTimer(TimerKind.UNPARK, None, 0.0, draft.run.pauses))
-    draft.record("run_resumed", reason=event.reason)
+    draft.record_order("run_resumed", event.reason, event.actor)
     return Done(changed=True)
 
 

@@ -58,7 +58,7 @@ def retry_run(draft: Draft, event: RetryRun) -> Reply:
         check_may_wait(draft)
     draft.reopen_run()
     draft.limit_run(limits_of(draft))
-    draft.record("run_retried", reason=event.reason)
+    draft.record_order("run_retried", event.reason, event.actor)
     pending = draft.run.exclusive_key is not None and enter(draft) is not Entry.FREE
     draft.run = replace(draft.run, pending=pending)
     if not pending:

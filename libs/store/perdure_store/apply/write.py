@@ -24,6 +24,7 @@ from perdure_store.apply.write_beginnings import write_beginnings
 from perdure_store.apply.write_capacity import write_capacity
 from perdure_store.apply.write_effects import drop_lease_timers, write_effects
 from perdure_store.apply.write_moves import write_moves
+from perdure_store.apply.write_orders import write_orders
 from perdure_store.apply.write_scopes import forget_scopes, write_scopes
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
@@ -137,6 +138,7 @@ async def write_changes(
     await write_standing(connection, changes)
     await write_effects(connection, changes)
     await write_dead_letters(connection, changes)
+    await write_orders(connection, changes)
     _check("runs", sum(c.before is not None for c in changes), row["runs"])
     _check("steps", sum(s.before is not None for c in changes for s in c.steps), row["steps"])
     _check("effects", sum(not put.created for c in changes for put in c.effects), row["effects"])

@@ -4,6 +4,11 @@
 -- Adds a line.
 INSERT INTO audit_log (org, actor, action, target, details) VALUES ($1, $2, $3, $4, $5)
 
+-- name: add_orders
+-- Adds a line for each order.
+INSERT INTO audit_log (org, actor, action, target, details)
+SELECT u.org, u.actor, u.action, u.target, u.details FROM :orders
+
 -- name: page
 -- The newest $3 lines below id $2 of an org; of one action or target, or all.
 SELECT audit_id, org, at, actor, action, target, details

@@ -25,7 +25,7 @@ async def cancel_run(committers: Committers, request: CancelRunRequest) -> Cance
 
 async def _submit(committers: Committers, item: CancelRunItem) -> Reply:
     run_id = parse_uuid(item.run_id, "run_id")
-    return await committers.submit(run_id, item.org, CancelRun(item.reason))
+    return await committers.submit(run_id, item.org, CancelRun(item.reason, item.actor))
 
 
 def _result(answer: Reply | PerdureError | None) -> CancelRunResult:

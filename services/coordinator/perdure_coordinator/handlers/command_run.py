@@ -32,7 +32,7 @@ from perdure_coordinator.answers import in_time
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.messages import command_refusal, error_message, parse_uuid
 
-_EVENTS: Mapping[RunCommand.ValueType, Callable[[str], Event]] = MappingProxyType(
+_EVENTS: Mapping[RunCommand.ValueType, Callable[[str, str], Event]] = MappingProxyType(
     {
         RUN_COMMAND_TERMINATE: TerminateRun,
         RUN_COMMAND_PAUSE: PauseRun,
@@ -54,7 +54,7 @@ async def _submit(committers: Committers, item: CommandRunItem) -> Reply:
     make = _EVENTS.get(item.command)
     if make is None:
         raise InvalidArgument("command is not said", reason=Reason.FIELD_INVALID)
-    return await committers.submit(run_id, item.org, make(item.reason))
+    return await committers.submit(run_id, item.org, make(item.reason, item.actor))
 
 
 def _result(answer: Reply | PerdureError | None) -> CommandRunResult:

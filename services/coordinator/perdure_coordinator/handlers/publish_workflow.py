@@ -22,7 +22,11 @@ async def publish_workflow(
     """Publish the document."""
     async with acquire(spare) as connection:
         published = await publish(
-            connection, request.org, request.document, hashes_subjects=bool(subjects.secret)
+            connection,
+            request.org,
+            request.document,
+            hashes_subjects=bool(subjects.secret),
+            asked_by=request.asked_by,
         )
     return PublishWorkflowResponse(
         name=published.name,

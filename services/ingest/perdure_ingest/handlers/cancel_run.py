@@ -18,6 +18,6 @@ async def cancel_run(doors: Doors, caller: Caller, request: CancelRunRequest) ->
     run_id = fields.run_id("run_id", request.run_id)
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     fields.refuse()
-    item = CancelRunItem(org=caller.org, run_id=str(run_id), reason=reason)
+    item = CancelRunItem(org=caller.org, run_id=str(run_id), reason=reason, actor=caller.actor)
     result = await doors.coordinator.cancel_run(item)
     return CancelRunResponse(status=RUN_STATUS_CANCELLED, changed=result.changed)

@@ -27,5 +27,7 @@ async def command_run(
     run_id = fields.run_id("run_id", request.run_id)
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     fields.refuse()
-    item = CommandRunItem(org=caller.org, run_id=str(run_id), command=command, reason=reason)
+    item = CommandRunItem(
+        org=caller.org, run_id=str(run_id), command=command, reason=reason, actor=caller.actor
+    )
     return (await doors.coordinator.command_run(item)).changed

@@ -27,13 +27,19 @@ async def decide_effect(
         org=caller.org,
         run_id=str(fields.run_id("run_id", request.run_id)),
         key=fields.text("key", request.key, longest=limits.MAX_EFFECT_KEY, required=True),
-        actor=fields.text("asked_by", request.asked_by, longest=limits.MAX_NAME) or caller.actor,
+        actor=_actor(fields, caller, request.asked_by),
         reason=fields.text("reason", request.reason, longest=limits.MAX_REASON),
     )
     _set_decision(fields, item, request)
     fields.refuse()
     answer = await doors.coordinator.decide_effect(item)
     return DecideEffectResponse(changed=answer.changed)
+
+
+def _actor(fields: Check, caller: Caller, asked_by: str) -> str:
+    """Return who decides: whom the request names is a claim of who holds the key."""
+    named = fields.text("asked_by", asked_by, longest=limits.MAX_NAME)
+    return f"{named}, told by {caller.actor}" if named else caller.actor
 
 
 def _set_decision(

@@ -25,7 +25,9 @@ async def publish_workflow(
     fields.refuse()
     definition = await read_definition(doors.pool, document)
     stored = await doors.coordinator.publish_workflow(
-        control_service_pb2.PublishWorkflowRequest(org=caller.org, document=document)
+        control_service_pb2.PublishWorkflowRequest(
+            org=caller.org, document=document, asked_by=caller.actor
+        )
     )
     workflow = Workflow(name=stored.name, version=stored.version, digest=stored.digest)
     workflow.published_at.FromMicroseconds(stored.published_at_us)

@@ -34,7 +34,7 @@ class _Request(Protocol):
 async def cancel_job(doors: Doors, caller: Caller, request: CancelJobRequest) -> CancelJobResponse:
     """Cancel a job; one that is cancelled already stays as it is."""
     job_id, reason = await _known(doors, caller, request)
-    item = CancelRunItem(org=caller.org, run_id=str(job_id), reason=reason)
+    item = CancelRunItem(org=caller.org, run_id=str(job_id), reason=reason, actor=caller.actor)
     return CancelJobResponse(changed=(await doors.coordinator.cancel_run(item)).changed)
 
 
@@ -46,6 +46,7 @@ async def replay_job(doors: Doors, caller: Caller, request: ReplayJobRequest) ->
         run_id=str(job_id),
         command=RunCommand.RUN_COMMAND_RETRY,
         reason=reason,
+        actor=caller.actor,
     )
     return ReplayJobResponse(changed=(await doors.coordinator.command_run(item)).changed)
 

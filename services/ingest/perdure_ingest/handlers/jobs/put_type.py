@@ -31,7 +31,7 @@ async def put_job_type(
     except DefinitionInvalid as refusal:
         raise of_type(refusal) from refusal
     stored = await doors.coordinator.publish_workflow(
-        PublishWorkflowRequest(org=caller.org, document=document)
+        PublishWorkflowRequest(org=caller.org, document=document, asked_by=caller.actor)
     )
     job_type = job_pb2.JobType(
         name=request.name, version=stored.version, spec=spec_message(document)
