@@ -4,18 +4,18 @@ import os
 import subprocess
 import sys
 from collections import Counter
+from dataclasses import dataclass
 
 import pytest
 from perdure_machine.states import RunStatus, StepStatus
 from perdure_machine.transitions import TABLE, Move, Transition
 from perdure_testkit.simulation import case_of, report, shrink, simulate
 from perdure_testkit.simulation.faults import Fault
+from perdure_testkit.simulation.world import Outcome
 
-BATCHES = 8
-SEEDS = 50
-"""`make test` plays BATCHES times SEEDS seeds; each takes about 20 ms."""
+SEEDS = 400
+"""Seeds that `make test` plays; each takes about 20 ms."""
 
-SEEN_SEEDS = 400
 SELDOM = {
     (Move.FAIL, StepStatus.BACKING_OFF),
     (Move.CATCH, StepStatus.BACKING_OFF),
@@ -31,10 +31,41 @@ print([simulate(case_of(seed)).digest for seed in range(12)])
 """
 
 
-@pytest.mark.parametrize("batch", range(BATCHES))
-def test_every_seed_holds_every_law(batch: int) -> None:
-    for seed in range(batch * SEEDS, (batch + 1) * SEEDS):
-        outcome = simulate(case_of(seed))
+class _Seen(frozenset[StepStatus]):
+    """The sources of a move, which keeps those that the move was made from."""
+
+    def __init__(self, _: frozenset[StepStatus]) -> None:
+        self.made = set[StepStatus]()
+
+    def __contains__(self, status: object) -> bool:
+        found = super().__contains__(status)
+        if found and isinstance(status, StepStatus):
+            self.made.add(status)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Played:
+    """How each seed ended, and which moves were made from which states on the way."""
+
+    outcomes: list[Outcome]
+    seen: dict[Move, _Seen]
+
+
+@pytest.fixture(scope="module")
+def played() -> _Played:
+    """What becomes of the seeds, played once for all tests that look at it."""
+    seen = {move: _Seen(transition.sources) for move, transition in TABLE.items()}
+    watched = {move: Transition(seen[move], TABLE[move].target) for move in TABLE}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr("perdure_machine.transitions.TABLE", watched)
+        outcomes = [simulate(case_of(seed)) for seed in range(SEEDS)]
+    return _Played(outcomes, seen)
+
+
+@pytest.mark.timeout(300)
+def test_every_seed_holds_every_law(played: _Played) -> None:
+    for seed, outcome in enumerate(played.outcomes):
         if outcome.violation is not None:
             pytest.fail(report(*shrink(case_of(seed), outcome, simulate)))
 
@@ -42,7 +73,7 @@ def test_every_seed_holds_every_law(batch: int) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(3000)
 def test_ten_thousand_seeds_hold_every_law() -> None:
-    for seed in range(BATCHES * SEEDS, 10_000):
+    for seed in range(SEEDS, 10_000):
         outcome = simulate(case_of(seed))
         if outcome.violation is not None:
             pytest.fail(report(*shrink(case_of(seed), outcome, simulate)))
@@ -74,31 +105,15 @@ def test_other_seeds_go_other_ways() -> None:
     assert len({simulate(case_of(seed)).digest for seed in range(20)}) == 20
 
 
-class _Seen(frozenset[StepStatus]):
-    """The sources of a move, which keeps those that the move was made from."""
-
-    def __init__(self, _: frozenset[StepStatus]) -> None:
-        self.made = set[StepStatus]()
-
-    def __contains__(self, status: object) -> bool:
-        found = super().__contains__(status)
-        if found and isinstance(status, StepStatus):
-            self.made.add(status)
-        return found
-
-
+@pytest.mark.timeout(300)
 def test_every_fault_strikes_and_every_row_of_the_transition_table_is_exercised(
-    monkeypatch: pytest.MonkeyPatch,
+    played: _Played,
 ) -> None:
-    seen = {move: _Seen(transition.sources) for move, transition in TABLE.items()}
-    watched = {move: Transition(seen[move], TABLE[move].target) for move in TABLE}
-    monkeypatch.setattr("perdure_machine.transitions.TABLE", watched)
-    struck, ends = Counter[Fault](), Counter[RunStatus]()
-    for seed in range(SEEN_SEEDS):
-        outcome = simulate(case_of(seed))
-        struck.update(one.fault for one in outcome.struck)
-        ends.update(outcome.ends)
-    missing = {(move, one) for move, sources in seen.items() for one in sources - sources.made}
+    struck = Counter(one.fault for outcome in played.outcomes for one in outcome.struck)
+    ends = Counter(end for outcome in played.outcomes for end in outcome.ends)
+    made = {(move, one) for move, sources in played.seen.items() for one in sources.made}
+    rows = {(move, one) for move, sources in played.seen.items() for one in sources}
+    missing = rows - made
     assert {one for one in missing if one[1] is not StepStatus.PARKED} <= SELDOM
     assert set(struck) == set(Fault)
     assert set(ends) == set(RunStatus) - {RunStatus.RUNNING}
