@@ -1,13 +1,14 @@
-"""One engine for these tests: two workers of every queue, and one of the slow lane."""
+"""One engine for these tests: two workers of every queue, and one of the slow lane; TLS between."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
 import pytest_asyncio
 from perdure_stack.services import SERVICES, process_names
 from perdure_testkit import step_handlers
+from perdure_testkit.authority import Authority
 from perdure_testkit.engine import Crew, Engine
 from perdure_testkit.otlp import Collector, running_collector
 from perdure_testkit.place import temporary_place
@@ -21,6 +22,9 @@ ENGINE_NUMBER = 0
 SLOW_WORKER = "worker-3"
 MADE_LANE = "mail"
 """It serves the lane that a test makes, too; until then there is none."""
+
+PROVING = ("ingest", "coordinator", "worker", "timer", "sweeper")
+"""The services that call the coordinator, and itself: here they talk by TLS alone."""
 
 EXPORT_DELAY_MS = "200"
 
@@ -39,7 +43,8 @@ async def shared_scene(
     async with temporary_place(servers, ENGINE_NUMBER + worker_number) as place:
         provider = Provider()
         await provider.start()
-        async with Engine(place, _crew(collector.endpoint)) as engine:
+        crew = _crew(collector.endpoint, _proofs(place.directory / "tls"))
+        async with Engine(place, crew) as engine:
             yield Scene(engine, provider)
         await provider.stop()
 
@@ -52,11 +57,26 @@ HANDLERS = [
 """What the workers serve: the testkit's handlers and those of every example."""
 
 
-def _crew(endpoint: str) -> Crew:
+def _proofs(folder: Path) -> dict[str, dict[str, str]]:
+    """Return what tells services of certificates by which they prove who they are."""
+    authority = Authority()
+    issued = {name: authority.issue(folder / name, name) for name in PROVING}
+    return {
+        name: {
+            "PERDURE_TLS_CERT": files.certificate,
+            "PERDURE_TLS_KEY": files.key,
+            "PERDURE_TLS_CA": files.authorities,
+        }
+        for name, files in issued.items()
+    }
+
+
+def _crew(endpoint: str, proofs: Mapping[str, Mapping[str, str]]) -> Crew:
     traced = {"PERDURE_OTLP_ENDPOINT": endpoint, "OTEL_BSP_SCHEDULE_DELAY": EXPORT_DELAY_MS}
     serving = {"PERDURE_WORKER_HANDLERS": ",".join(HANDLERS), "PYTHONPATH": str(ROOT)}
     slow = {"PERDURE_WORKER_QUEUES": f"slow:shared,slow:default,{MADE_LANE}:default"}
-    told = {**dict.fromkeys(SERVICES, traced), "worker": traced | serving, SLOW_WORKER: slow}
+    told = {name: traced | dict(proofs.get(name, {})) for name in SERVICES}
+    told |= {"worker": told["worker"] | serving, SLOW_WORKER: slow}
     return Crew(process_names(3), told)
 
 
