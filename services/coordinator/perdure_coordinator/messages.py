@@ -49,14 +49,14 @@ def parse_worker(text: str) -> str:
     return text
 
 
-def held_lease(lease: StepLease) -> HeldLease:
-    """Read an acquisition as its holder names it. Raises InvalidArgument."""
+def held_lease(lease: StepLease, place: str) -> HeldLease:
+    """Read an acquisition as its holder names it, in the field `place`. Raises InvalidArgument."""
     return HeldLease(
         org=lease.org,
-        run_id=parse_uuid(lease.run_id, "lease.run_id"),
+        run_id=parse_uuid(lease.run_id, f"{place}.run_id"),
         step=lease.step,
         fence=lease.fence,
-        lease_id=parse_uuid(lease.lease_id, "lease.lease_id"),
+        lease_id=parse_uuid(lease.lease_id, f"{place}.lease_id"),
     )
 
 

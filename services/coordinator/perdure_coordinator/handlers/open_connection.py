@@ -47,7 +47,7 @@ async def open_connection(
 
 async def _holds(spare: asyncpg.Pool, lease: StepLease) -> bool:
     async with acquire(spare) as connection:
-        return await is_held(connection, held_lease(lease))
+        return await is_held(connection, held_lease(lease, "lease"))
 
 
 def _why_unusable(found: SealedConnection) -> str:

@@ -28,7 +28,7 @@ _STATUS = {
 
 async def renew_lease(renewals: Renewals, request: RenewLeaseRequest) -> RenewLeaseResponse:
     """Renew the leases and answer in order."""
-    held = [held_lease(lease) for lease in request.leases]
+    held = [held_lease(lease, "leases") for lease in request.leases]
     answers = await renewals.submit(held) if held else ()
     return RenewLeaseResponse(results=map(_result, answers))
 
