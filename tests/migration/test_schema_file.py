@@ -3,7 +3,8 @@
 import asyncpg
 import pytest
 from perdure_store.migrate import migrate
-from perdure_store.migration_files import bundled_migrations, read_migrations
+from perdure_store.migration_files import Phase, bundled_migrations, read_migrations
+from perdure_store.schema_version import NEEDED_VERSION
 from perdure_testkit.database import EMPTY_TEMPLATE, Database, temporary_database
 from perdure_testkit.schema_facts import schema_facts
 
@@ -30,6 +31,12 @@ async def test_the_schema_file_makes_what_the_migrations_make(
     hint = "run `make schema` after a change of the migrations"
     assert sorted(by_file - by_migrations) == [], hint
     assert sorted(by_migrations - by_file) == [], hint
+
+
+def test_a_service_is_ready_once_all_was_migrated_that_comes_before_its_rollout() -> None:
+    migrations = read_migrations(bundled_migrations())
+
+    assert max(one.version for one in migrations if one.phase is Phase.PRE) == NEEDED_VERSION
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from perdure_store.classify import classified
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
-NEEDED_VERSION = 5
-"""The lowest migration that the queries of this release can work with."""
+NEEDED_VERSION = 29
+"""The lowest migration that the queries of this release work with: the last before a rollout."""
 
 
 async def schema_version(connection: Connection) -> int:
