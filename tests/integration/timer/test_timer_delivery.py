@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any
 from uuid import uuid4
@@ -12,7 +12,8 @@ from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_runtime.election import Leadership
 from perdure_runtime.errors import DeadlineExceeded, Unavailable
 from perdure_runtime.fail_points import Raise, arm
-from perdure_store.reads.health import find_overdue, find_parked_on_timers
+from perdure_store.org_reads import reading
+from perdure_store.reads.health import OverdueRow, find_overdue, find_parked_on_timers
 from perdure_store.timers import PARK_AFTER
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
@@ -181,6 +182,12 @@ CREATE TRIGGER refuse_the_end BEFORE INSERT ON history
 """
 
 
+async def overdue(database: Database) -> Sequence[OverdueRow]:
+    """Return what `doctor` is told of timers that are late by a minute."""
+    async with reading(await database.open_pool("ingest"), "default") as reader:
+        return await find_overdue(reader, "default", 10, later_than=timedelta(minutes=1))
+
+
 async def test_p5_a_timer_that_fails_for_ever_parks_its_step_and_a_resume_tries_it_again(
     timers: Any, delivery: Make, calls: Calls, database: Database
 ) -> None:
@@ -196,7 +203,8 @@ async def test_p5_a_timer_that_fails_for_ever_parks_its_step_and_a_resume_tries_
 
     assert await statuses(timers) == {"parked": 1, "waiting": 1}
     assert await database.without_way_forward() == []
-    (found,) = await find_parked_on_timers(await database.connect("ingest"), "default", 10)
+    async with reading(await database.open_pool("ingest"), "default") as reader:
+        (found,) = await find_parked_on_timers(reader, "default", 10)
     assert (found.run_id, found.step, found.kind) == (broken, 1, "wait")
     assert "could not be applied" in (found.failure or "")
 
@@ -221,9 +229,7 @@ async def test_p5_an_internal_event_that_fails_for_ever_stays_and_is_seen_with_i
         await timer.run_once()
         await timers.retry_now()
 
-    found = await find_overdue(
-        await database.connect("ingest"), "default", 10, later_than=timedelta(minutes=1)
-    )
+    found = await overdue(database)
     (event,) = [row for row in found if row.kind == "end_steps"]
     assert (event.run_id, event.step, event.tries) == (run, None, PARK_AFTER + 2)
     assert event.failure
@@ -238,9 +244,7 @@ async def test_p5_a_timer_that_is_put_off_is_seen_as_overdue(
     await timers.rows.execute("UPDATE timers SET tries = 20 WHERE run_id = $1", broken)
     await (await delivery()).run_once()
 
-    found = await find_overdue(
-        await database.connect("ingest"), "default", 10, later_than=timedelta(minutes=1)
-    )
+    found = await overdue(database)
 
     assert [row.run_id for row in found] == [broken]
     assert found[0].late > timedelta(minutes=59)
