@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from urllib.parse import urlsplit
 
 import asyncpg
 from perdure_machine.capacity import cause_of
 from perdure_runtime import fail_points
-from perdure_runtime.errors import NotFound, Reason
+from perdure_runtime.errors import FieldViolation, InvalidArgument, NotFound, Reason
 
 from perdure_store.audit import audit
 from perdure_store.causes import raise_cause
@@ -123,10 +124,14 @@ async def put_connection(
 
     A new one, and one with new credentials, brings back what was parked on it. What is missing of
     its places is made; of those beyond a lowered limit none is taken any more.
+
+    Raises InvalidArgument for an address that the credentials it has were not given for.
     """
     one = settings
     async with transaction(connection, COMMIT_CONNECTIONS):
         known = await connection.fetchrow(sql("connections.lock_one"), org, one.name)
+        if known is not None and known["has_credentials"] and one.sealed is None:
+            _refuse_leading_elsewhere(known["base_url"], one.base_url)
         repairs = known is None or one.sealed is not None
         if known is None or repairs:
             generation = await raise_cause(connection, org, cause_of(one.name))
@@ -150,6 +155,20 @@ async def put_connection(
         }
         await _audit(connection, org, one.name, actor, "put", details)
     return known is None
+
+
+def _refuse_leading_elsewhere(was: str, wanted: str) -> None:
+    """Refuse what would send credentials that nobody may read to an address that somebody chose."""
+    if was and _origin(was) != _origin(wanted):
+        problem = "are required again where base_url leads elsewhere: they were not given for that"
+        raise InvalidArgument(
+            f"credentials {problem}", violations=[FieldViolation("credentials", problem)]
+        )
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc.lower()
 
 
 async def repair_connection(connection: Connection, org: str, name: str, *, actor: str) -> None:

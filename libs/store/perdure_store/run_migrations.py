@@ -34,6 +34,7 @@ from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.keys import KeyLocks
 from perdure_store.apply.load import load_more
 from perdure_store.apply.rows import run_state
+from perdure_store.audit import audit
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 from perdure_store.transaction import transaction
@@ -104,7 +105,7 @@ async def create(connection: Connection, asked: Asked) -> None:
     """Store a migration and send what begins it; the same id again is the same migration."""
     plan = asked.plan
     async with transaction(connection, COMMIT_MIGRATION):
-        await connection.fetch(
+        added = await connection.fetchval(
             sql("run_migrations.create"),
             plan.migration_id,
             asked.org,
@@ -116,6 +117,26 @@ async def create(connection: Connection, asked: Asked) -> None:
             asked.chosen,
         )
         await connection.execute(sql("run_migrations.send_cursor"), plan.migration_id, asked.org)
+        if added is not None and plan.asked_by:
+            await _audit(connection, asked)
+
+
+async def _audit(connection: Connection, asked: Asked) -> None:
+    """Tell who moves runs; why stands in their histories."""
+    plan = asked.plan
+    details = {
+        "migration_id": str(plan.migration_id),
+        "from_version": plan.from_version,
+        "to_version": plan.to_version,
+    }
+    await audit(
+        connection,
+        org=asked.org,
+        actor=plan.asked_by,
+        action="workflow.migrate",
+        target=asked.workflow,
+        details=details,
+    )
 
 
 async def go_on(connection: Connection, org: str, migration_id: UUID, timer_id: int) -> bool:

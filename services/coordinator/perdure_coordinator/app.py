@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from itertools import chain
+from types import MappingProxyType
 from uuid import UUID
 
 import asyncpg
@@ -72,6 +73,16 @@ KEYS = "perdure.internal.v1.KeyService"
 
 CALLERS = frozenset({"ingest", "worker", "timer", "sweeper", "keda"})
 """The services that may call; KEDA asks for the backlog, by a certificate of its own."""
+
+CALLERS_OF = MappingProxyType(
+    {
+        f"/{KEYS}": ("ingest",),
+        f"/{KEYS}/CheckKey": ("ingest", "worker"),
+        f"/{CONSENT}": ("ingest",),
+        f"/{BUDGETS}": ("ingest",),
+    }
+)
+"""What only some of them may call: who could make a key could then be anybody."""
 
 UNTRACED = frozenset(
     f"/{HOT}/{method}"
@@ -172,6 +183,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         ServerSettings.from_config(config, config.host, untraced=UNTRACED),
         certificates=config.certificates(),
         peers=CALLERS,
+        peers_of=CALLERS_OF,
     )
     closing = Closing(spare, starting, keeping_held, renewing)
     batchers: list[Service] = [put_offs, telling, committers, starts, keeping, renewals]

@@ -136,6 +136,21 @@ async def test_settings_without_credentials_keep_those_that_there_are(caller: Ca
     assert grant.connection.generation == 1
 
 
+@pytest.mark.parametrize("elsewhere", ["https://else.example", "http://crm.example", ""])
+async def test_credentials_go_to_no_address_that_they_were_not_given_for(
+    caller: Calls, elsewhere: str
+) -> None:
+    await put(caller)
+    with pytest.raises(grpc.aio.AioRpcError, match="credentials are required again") as refused:
+        await put(caller, credentials={}, base_url=elsewhere)
+    assert refused.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+    await put(caller, credentials={}, base_url="https://CRM.example/v2")
+    await put(caller, credentials={"token": "secret-2"}, base_url=elsewhere)
+    grant = await caller.grant(await caller.start("send"))
+    assert grant.connection.base_url == elsewhere
+    assert dict(grant.connection.credentials) == {"token": "secret-2"}
+
+
 async def test_p2_a_step_without_a_place_is_answered_blocked_and_comes_back_by_itself(
     caller: Calls, rows: asyncpg.Connection
 ) -> None:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 from perdure_contracts.internal.v1.control_service_pb2 import ListLanesRequest, ListLanesResponse
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceStub
+from perdure_contracts.internal.v1.key_service_pb2 import NoteKeyUseRequest
+from perdure_contracts.internal.v1.key_service_pb2_grpc import KeyServiceStub
 from perdure_runtime.certificates import Certificates
 from perdure_runtime.errors import PermissionDenied, Unavailable
 from perdure_runtime.fail_points import Registry
@@ -43,6 +45,15 @@ async def list_lanes(address: str, certificates: Certificates | None) -> ListLan
         await client.stop()
 
 
+async def note_use(address: str, certificates: Certificates) -> None:
+    client = RpcClient(open_channel(address, certificates=certificates))
+    try:
+        method = KeyServiceStub(client.channel).NoteKeyUse
+        await client.call(method, NoteKeyUseRequest(), timeout=2.0, fail_point=SEND)
+    finally:
+        await client.stop()
+
+
 @pytest.mark.parametrize("service", ["ingest", "worker", "timer", "sweeper", "keda"])
 async def test_the_coordinator_serves_the_services_that_call_it(
     address: str, authority: Authority, tmp_path: Path, service: str
@@ -63,3 +74,15 @@ async def test_the_coordinator_serves_nobody_else(
         await list_lanes(address, Certificates(forged, "services"))
     with pytest.raises(Unavailable):
         await list_lanes(address, None)
+
+
+@pytest.mark.parametrize("service", ["worker", "timer", "sweeper", "keda"])
+async def test_only_ingest_makes_keys(
+    address: str, authority: Authority, tmp_path: Path, service: str
+) -> None:
+    await note_use(
+        address, Certificates(authority.issue(tmp_path / "ingest", "ingest"), "services")
+    )
+    other = Certificates(authority.issue(tmp_path / service, service), "services")
+    with pytest.raises(PermissionDenied):
+        await note_use(address, other)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import asyncpg
+import httpx
 import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
@@ -147,3 +148,10 @@ async def test_a_member_s_token_without_a_role_has_those_of_the_member(
     await put_member(connection, "default", "maya", ["viewer"], by="tests")
     assert await call(address, mine) == ""
     assert (await call(address, token(org="acme", roles=None, sub="maya"))) != ""
+
+
+async def test_bytes_that_no_token_has_are_refused_at_the_http_door(http_url: str) -> None:
+    async with httpx.AsyncClient(base_url=http_url, timeout=20.0) as web:
+        answer = await web.get("/v1/runs", headers={b"authorization": b"Bearer \xe9.b.c"})
+    assert answer.status_code == 401, answer.text
+    assert answer.json()["details"][0]["reason"] == "CREDENTIAL_INVALID"

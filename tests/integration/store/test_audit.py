@@ -1,9 +1,18 @@
 """The audit log: lines by org, newest first, which no service can change."""
 
+import json
+from uuid import uuid4
+
 import asyncpg
 import pytest
+from perdure_machine.migration import Plan
+from perdure_store import run_migrations
 from perdure_store.audit import audit, read_audit
 from perdure_testkit.database import Database
+from perdure_testkit.engines.driver import ORG, Driver
+from perdure_testkit.engines.postgres import PostgresPort
+
+TASK = {"task": {"handler": "x"}}
 
 
 async def add(connection: asyncpg.Connection, org: str | None, target: str) -> None:
@@ -31,3 +40,19 @@ async def test_what_it_says_cannot_be_changed_by_a_service(
     connection = await database.connect("coordinator")
     with pytest.raises(asyncpg.InsufficientPrivilegeError):
         await connection.execute(statement)
+
+
+async def test_a_migration_is_told_once_with_who_asked_for_it(
+    port: PostgresPort, driver: Driver
+) -> None:
+    for nodes in ({"a": TASK}, {"b": TASK}):
+        await driver.publish(nodes)
+    from_id, to_id = await run_migrations.resolve(port.admin, ORG, driver.workflow, [1, 2])
+    plan = Plan(uuid4(), from_id, 1, to_id, 2, {"a": "b"}, reason="moved", asked_by="ann")
+    asked = run_migrations.Asked(ORG, driver.workflow, plan, None)
+    for _ in range(2):
+        await run_migrations.create(port.coordinator, asked)
+    (line,) = await read_audit(port.admin, ORG, action="workflow.migrate", limit=10)
+    assert (line.actor, line.target) == ("ann", driver.workflow)
+    told = {"from_version": 1, "migration_id": str(plan.migration_id), "to_version": 2}
+    assert json.loads(line.details) == told

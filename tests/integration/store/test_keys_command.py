@@ -11,6 +11,8 @@ from perdure_runtime.api_keys import PresentedKey, read_key
 from perdure_store.cli import main
 from perdure_store.key_holders import holder_of
 from perdure_store.keys import find_secrets, revoke_key
+from perdure_store.members import put_member
+from perdure_testkit.api_keys import give_key
 from perdure_testkit.database import Database
 
 
@@ -52,6 +54,18 @@ async def test_the_first_key_is_told_once_and_a_second_one_is_refused(
     assert refused.out == ""
     assert "has an admin's key" in refused.err
     assert await bootstrap(database, "--another") == 0
+    assert await org_of(database, capsys.readouterr().out) == "default"
+
+
+async def test_the_key_of_a_member_who_is_no_admin_any_more_keeps_nobody_out(
+    database: Database, capsys: pytest.CaptureFixture[str]
+) -> None:
+    connection = await database.connect()
+    await put_member(connection, "default", "maya", ["admin"], by="ann")
+    await give_key(connection, org="default", roles=["admin"], member="maya")
+    assert await bootstrap(database) == 1
+    await put_member(connection, "default", "maya", ["viewer"], by="ann")
+    assert await bootstrap(database) == 0
     assert await org_of(database, capsys.readouterr().out) == "default"
 
 

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 import grpc
 from grpc_health.v1 import (  # type: ignore[import-untyped]
@@ -82,7 +83,7 @@ class RpcServer(Component):
 
     `guard` is entered around every call except those of health and reflection. `certificates` make
     the port one of TLS, by which clients prove who they are where there are authorities; `peers`,
-    if given, are the services that may call.
+    if given, are the services that may call, and `peers_of` who may call less (see `only_peers`).
     """
 
     def __init__(
@@ -92,13 +93,14 @@ class RpcServer(Component):
         *,
         certificates: Certificates | None = None,
         peers: Collection[str] = (),
+        peers_of: Mapping[str, Collection[str]] = MappingProxyType({}),
         guard: Guard = let_all_in,
     ) -> None:
         super().__init__()
         self._services = dict(services)
         self._settings = settings
         self._credentials = server_credentials(certificates) if certificates else None
-        self._guard = only_peers(peers, guard) if certificates and peers else guard
+        self._guard = only_peers(peers, guard, peers_of) if certificates and peers else guard
         self._server: grpc.aio.Server | None = None
         self._interceptor: CallInterceptor | None = None
         self._health: health.aio.HealthServicer | None = None

@@ -8,7 +8,7 @@ channel when its files changed, and closes the old one when its calls have ended
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, cast
 
@@ -56,14 +56,22 @@ def channel_credentials(material: Material) -> grpc.ChannelCredentials:
     )
 
 
-def only_peers(services: Collection[str], then: Guard) -> Guard:
-    """Let in calls of these services alone, by the names in their certificates."""
-    names = {name_of(service).encode() for service in services}
+def only_peers(
+    services: Collection[str], then: Guard, narrower: Mapping[str, Collection[str]]
+) -> Guard:
+    """Let in calls of these services alone, by the names in their certificates.
+
+    `narrower` names the callers of a method, or of all of a service, where they are others:
+    `/package.Service/Method` or `/package.Service`.
+    """
+    everywhere = _names_of(services)
+    apart = {place: _names_of(callers) for place, callers in narrower.items()}
 
     @asynccontextmanager
     async def admit(method: str, context: Context) -> Any:
         found = context.auth_context().get("x509_subject_alternative_name", ())
-        if names.isdisjoint(found):
+        of_service = apart.get(method.rpartition("/")[0], everywhere)
+        if apart.get(method, of_service).isdisjoint(found):
             raise PermissionDenied(
                 f"{method} is served to other services than the one of this certificate",
                 reason=Reason.PERMISSION_MISSING,
@@ -76,6 +84,10 @@ def only_peers(services: Collection[str], then: Guard) -> Guard:
         return admit(method, context)
 
     return guard
+
+
+def _names_of(services: Collection[str]) -> frozenset[bytes]:
+    return frozenset(name_of(service).encode() for service in services)
 
 
 class FollowingChannel(grpc.aio.Channel):

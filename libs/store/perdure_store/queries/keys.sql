@@ -23,9 +23,12 @@ SELECT org FROM orgs WHERE org = $1 FOR NO KEY UPDATE
 
 -- name: count_admins
 -- Counts the keys of an org that could still make others.
-SELECT count(*) FROM api_keys
- WHERE org = $1 AND 'admin' = ANY (roles) AND scopes = '{}' AND revoked_at IS NULL
-   AND (expires_at IS NULL OR expires_at > clock_timestamp())
+SELECT count(*) FROM api_keys AS k
+ WHERE k.org = $1 AND 'admin' = ANY (k.roles) AND k.scopes = '{}' AND k.revoked_at IS NULL
+   AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+   AND (k.member IS NULL OR EXISTS (
+           SELECT FROM members AS m WHERE m.org = k.org AND m.member = k.member AND 'admin' = ANY (m.roles)
+       ))
 
 -- name: create
 -- Makes a key; nothing if this very key is there.

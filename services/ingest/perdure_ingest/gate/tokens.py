@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -42,13 +43,16 @@ class Tokens:
 
         Raises Unauthenticated, CREDENTIAL_INVALID, saying what is wrong with it.
         """
+        if not token.isascii():
+            raise _refusal("the token holds characters that none has")
         digest = hashlib.sha256(token.encode()).digest()
         until, principal = self._known.get(digest, (0.0, None))
         if principal is not None and until > self._clock.monotonic():
             return principal
         claims = await self._claims(token)
         principal = await self._principal(claims)
-        self._known[digest] = (self._clock.monotonic() + self._config.key_cache_seconds, principal)
+        lasts = min(self._config.key_cache_seconds, _seconds_left(claims))
+        self._known[digest] = (self._clock.monotonic() + lasts, principal)
         if len(self._known) > MAX_KNOWN:
             self._known.popitem(last=False)
         return principal
@@ -99,6 +103,10 @@ class Tokens:
         async with reading(self._pool, org) as connection:
             found = await list_members(connection, org, only=subject, limit=1)
         return {Role(role) for member in found for role in member.roles}
+
+
+def _seconds_left(claims: Mapping[str, Any]) -> float:
+    return int(claims["exp"]) + LEEWAY - time.time()
 
 
 def _roles(given: object, known: Mapping[str, Role]) -> set[Role]:

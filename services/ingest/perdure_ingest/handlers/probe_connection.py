@@ -46,7 +46,7 @@ async def probe_connection(
         fields.add("name", "is a connection without a probe_path; set one first")
     fields.refuse()
     published = await doors.coordinator.publish_workflow(
-        PublishWorkflowRequest(org=caller.org, document=_DOCUMENT)
+        PublishWorkflowRequest(org=caller.org, document=_DOCUMENT, asked_by=caller.actor)
     )
     url = f"{state.base_url.rstrip('/')}{state.probe_path}"
     item = StartRunItem(
