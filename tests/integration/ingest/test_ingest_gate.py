@@ -74,6 +74,14 @@ async def test_a_key_that_nobody_was_given_is_refused(calling: Connect, key: str
         assert await reason_of(lists(client)) == "KEY_INVALID"
 
 
+async def test_a_key_that_was_cut_is_told_what_a_key_looks_like(
+    calling: Connect, admin: asyncpg.Connection
+) -> None:
+    async with calling((await give_key(admin))[:-1]) as client:
+        with pytest.raises(PerdureApiError, match="pdr_ and 65 characters"):
+            await lists(client)
+
+
 async def test_a_wrong_secret_is_refused_also_when_the_right_one_was_just_used(
     calling: Connect, admin: asyncpg.Connection
 ) -> None:

@@ -218,6 +218,13 @@ async def test_what_a_key_cannot_be_is_refused_by_field(
     assert [problem.field for problem in refused.value.fields] == [field]
 
 
+async def test_a_scope_that_there_is_not_is_named_with_those_near_it(client: Client) -> None:
+    with pytest.raises(PerdureApiError) as refused:
+        await client.keys.create("k", ["viewer"], scopes=["runs:read", "runs:strt"])
+    (problem,) = refused.value.fields
+    assert problem.description.startswith("'runs:strt' is no permission; near it are runs:start")
+
+
 async def test_a_key_s_use_is_told_to_the_minute(
     client: Client, ingest: Any, database: Database
 ) -> None:

@@ -43,7 +43,10 @@ class Authentication:
         if presented is None and self._tokens is not None and not credential.startswith(MARK):
             return await self._tokens.principal(credential)
         if presented is None:
-            raise Unauthenticated(f"a key begins with {MARK}", reason=Reason.KEY_INVALID)
+            raise Unauthenticated(
+                f"this has not the form of a key: {MARK} and 65 characters of a-z, 2-7 and _",
+                reason=Reason.KEY_INVALID,
+            )
         holder = await self._ring.holder(presented)
         self._use.note(presented.prefix)
         return self._principal(holder)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import get_close_matches
 
 from google.protobuf.duration_pb2 import Duration
 from perdure_contracts.internal.v1 import key_service_pb2 as internal
@@ -28,6 +29,9 @@ FIRST = ""
 """Stands before every id."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.@-]{0,62}")
+
+_LONGEST_SCOPE = 32
+"""Characters of an unknown scope that are shown and compared with the known ones."""
 
 
 async def create_key(
@@ -133,10 +137,12 @@ def _name(fields: Check, given: str) -> str:
 
 
 def _scopes(fields: Check, given: list[str]) -> list[Permission]:
-    known = [scope for scope in given if scope in set(Permission)]
-    if len(known) < len(given):
-        fields.add("scopes", f"must be among {', '.join(Permission)}")
-    return sorted({Permission(scope) for scope in known})
+    known = {scope for scope in given if scope in set(Permission)}
+    unknown = next((scope[:_LONGEST_SCOPE] for scope in given if scope not in known), None)
+    if unknown is not None:
+        near = get_close_matches(unknown, list(Permission), n=3, cutoff=0)
+        fields.add("scopes", f"{unknown!r} is no permission; near it are {', '.join(near)}")
+    return sorted(Permission(scope) for scope in known)
 
 
 def _lasts(fields: Check, request: public.CreateKeyRequest) -> float:
