@@ -64,6 +64,8 @@ def test_a_file_that_cannot_be_read_is_the_users_error(tmp_path: Path) -> None:
 def test_every_command_is_listed_and_has_help() -> None:
     for name in ("workflow", "run", "doctor", "dev", "migrate", "serve"):
         assert name in perdure("--help").stdout
+    listed = perdure("--help").stdout.split("Commands:")[1].splitlines()
+    assert [line for line in listed if len(line.split()) == 1] == []
     for group, name in (("run", "start"), ("workflow", "publish")):
         assert "--json" in perdure(group, name, "--help").stdout
 

@@ -36,6 +36,9 @@ class _Commands(click.Group):
 def cli() -> None:
     """Perdure, a durable workflow engine.
 
+    A command that calls the API shows the key in PERDURE_API_KEY, else that of the dev stack of
+    this folder or one above.
+
     Exit status: 0 done, 1 refused or ended badly, 2 wrong usage, 3 nobody answered.
     """
 

@@ -25,6 +25,10 @@ PART = "."
 
 _HOMES = {
     "dev": ("perdure-stack", "Run a whole Perdure on this machine until Ctrl-C."),
+    "epoch": (
+        "perdure-store",
+        "Say that the database was restored, and whether it has forgotten anything.",
+    ),
     "migrate": ("perdure-store", "Bring the database to the newest schema."),
 }
 """The commands that belong here whoever brings them: their package, and what they do."""
