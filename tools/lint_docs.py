@@ -1,4 +1,4 @@
-"""Each folder has its README, each relative link its target, each test that docs name exists."""
+"""Each folder has its README, each page its index, each link its target, each named test exists."""
 
 import re
 import sys
@@ -7,6 +7,7 @@ from pathlib import Path, PurePosixPath
 
 from tools.findings import ROOT, Finding, project_files, report
 
+INDEX = "README.md"
 MEMBER_PARENTS = ("libs", "services")
 DOCUMENTED_TO_SECOND_LEVEL = ("libs", "services", "tests", "docs", "deploy", "examples")
 LINK = re.compile(r"\[[^\]]*\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -21,6 +22,15 @@ def missing_readmes(paths: Sequence[str]) -> Iterator[Finding]:
     for folder in sorted(folders_to_explain(paths)):
         if f"{folder}/README.md" not in present:
             yield Finding(folder, 1, "has no README.md that says what belongs in it")
+
+
+def unlisted_pages(folder: str, index: str, paths: Sequence[str]) -> Iterator[Finding]:
+    """Yield the pages beside an index that it does not link: nobody finds them."""
+    linked = set(LINK.findall(index))
+    for path in map(PurePosixPath, paths):
+        is_page = str(path.parent) == folder and path.name != INDEX
+        if is_page and path.suffix == ".md" and path.name not in linked:
+            yield Finding(f"{folder}/{INDEX}", 1, f"does not link {path.name}")
 
 
 def folders_to_explain(paths: Sequence[str]) -> set[str]:
@@ -77,6 +87,8 @@ def main() -> int:
         findings.extend(broken_links(page, text))
         if page.startswith("docs/"):
             findings.extend(unknown_tests(page, text, tests))
+        if page.startswith("docs/") and page.endswith(f"/{INDEX}"):
+            findings.extend(unlisted_pages(str(PurePosixPath(page).parent), text, pages))
     return report("docs-check", findings, f"{len(pages)} pages")
 
 

@@ -2,7 +2,13 @@
 
 from pathlib import Path
 
-from tools.lint_docs import broken_links, known_tests, missing_readmes, unknown_tests
+from tools.lint_docs import (
+    broken_links,
+    known_tests,
+    missing_readmes,
+    unknown_tests,
+    unlisted_pages,
+)
 
 
 def test_members_kinds_and_top_folders_need_a_readme() -> None:
@@ -22,6 +28,14 @@ def test_a_link_that_leads_nowhere_is_found_with_its_line(tmp_path: Path) -> Non
     found = list(broken_links("page.md", text, tmp_path))
     assert [(finding.line, finding.message) for finding in found] == [
         (3, "links to gone.md, which is not there")
+    ]
+
+
+def test_a_page_that_its_index_does_not_link_is_found() -> None:
+    pages = ["docs/a/README.md", "docs/a/here.md", "docs/a/lost.md", "docs/a/b/deep.md"]
+    found = list(unlisted_pages("docs/a", "[here](here.md#part)", pages))
+    assert [(finding.path, finding.message) for finding in found] == [
+        ("docs/a/README.md", "does not link lost.md")
     ]
 
 
