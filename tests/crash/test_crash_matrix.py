@@ -13,25 +13,8 @@ from tests.crash.matrix import Entry, declared_points, entries, owners_of
 from tests.crash.scenarios import SCENARIOS
 from tests.crash.stage import Stage
 
-PASSED_ON = {
-    "ingest.change_keys",
-    "ingest.change_lanes",
-    "ingest.change_suppression",
-    "ingest.check_suppression",
-    "ingest.command_connection",
-    "ingest.erase_subject",
-    "ingest.migrate_runs",
-    "ingest.put_budget",
-    "ingest.put_connection",
-    "ingest.replay_dead_letters",
-}
-"""Commands of operators that ingest only passes on: in `make test` it is the coordinator's commit
-of each that is killed."""
-
 SERVICE_ENTRIES = [
-    pytest.param(entry, id=str(entry), marks=[pytest.mark.long] if entry.point in PASSED_ON else [])
-    for entry in entries()
-    if entry.owner in SERVICES
+    pytest.param(entry, id=str(entry)) for entry in entries() if entry.owner in SERVICES
 ]
 
 
