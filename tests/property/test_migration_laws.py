@@ -101,8 +101,14 @@ class Play:
         }
         run = self.engine.run(self.run)
         error = (run.error.code, nodes.get(run.error.node, run.error.node)) if run.error else None
-        effects = [(one.key, one.status) for one in self.engine.effects(self.run)]
+        effects = [(renamed(one.key, nodes), one.status) for one in self.engine.effects(self.run)]
         return run.status, error, run.ended_steps, steps, effects
+
+
+def renamed(key: str, nodes: dict[str, str]) -> str:
+    """Return the key that an effect has whose step was queued after the migration."""
+    run, node, name = key.split("/")
+    return f"{run}/{nodes.get(node, node)}/{name}"
 
 
 @given(versions(), st.sampled_from(INPUTS), st.data())
