@@ -7,6 +7,8 @@ from perdure_contracts.v1.dead_letter_service_pb2 import (
     ReplayDeadLettersRequest,
     ReplayDeadLettersResponse,
 )
+from perdure_contracts.v1.job_service_pb2 import ReplayDeadJobsRequest
+from perdure_store.dead_letters import DeadLetterFilter
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -21,10 +23,22 @@ async def replay_dead_letters(
     """Have what matches now retried."""
     fields = Check()
     wanted = dead_letter_filter(fields, request.workflow, request.code)
+    answer = await replay(doors, caller, fields, wanted, request)
+    return ReplayDeadLettersResponse(replayed=answer.replayed, more=answer.more)
+
+
+async def replay(
+    doors: Doors,
+    caller: Caller,
+    fields: Check,
+    wanted: DeadLetterFilter,
+    request: ReplayDeadLettersRequest | ReplayDeadJobsRequest,
+) -> control_service_pb2.ReplayDeadLettersResponse:
+    """Check the rest of a request, and have what matches now retried."""
     limit = fields.number("limit", request.limit or limits.MAX_PAGE, least=1, most=limits.MAX_PAGE)
     reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
     fields.refuse()
-    answer = await doors.coordinator.replay_dead_letters(
+    return await doors.coordinator.replay_dead_letters(
         control_service_pb2.ReplayDeadLettersRequest(
             org=caller.org,
             workflow=wanted.workflow or "",
@@ -32,6 +46,6 @@ async def replay_dead_letters(
             limit=limit,
             reason=reason,
             asked_by=caller.actor,
+            jobs_only=wanted.jobs_only,
         )
     )
-    return ReplayDeadLettersResponse(replayed=answer.replayed, more=answer.more)

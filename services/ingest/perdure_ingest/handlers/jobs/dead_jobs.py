@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from uuid import UUID
 
-from perdure_contracts.internal.v1 import control_service_pb2
 from perdure_contracts.v1.job_service_pb2 import (
     ListDeadJobsRequest,
     ListDeadJobsResponse,
@@ -17,6 +16,7 @@ from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
+from perdure_ingest.handlers.replay_dead_letters import replay
 from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
@@ -47,20 +47,7 @@ async def replay_dead_jobs(
     """Have what matches now replayed."""
     fields = Check()
     wanted = _filter(fields, request.type, request.code)
-    limit = fields.number("limit", request.limit or limits.MAX_PAGE, least=1, most=limits.MAX_PAGE)
-    reason = fields.text("reason", request.reason, longest=limits.MAX_REASON)
-    fields.refuse()
-    answer = await doors.coordinator.replay_dead_letters(
-        control_service_pb2.ReplayDeadLettersRequest(
-            org=caller.org,
-            workflow=wanted.workflow or "",
-            code=wanted.code or "",
-            limit=limit,
-            reason=reason,
-            asked_by=caller.actor,
-            jobs_only=True,
-        )
-    )
+    answer = await replay(doors, caller, fields, wanted, request)
     return ReplayDeadJobsResponse(replayed=answer.replayed, more=answer.more)
 
 
