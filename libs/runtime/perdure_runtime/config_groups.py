@@ -111,6 +111,55 @@ class PublicTlsConfig(Config):
         return Certificates(TlsFiles(self.public_tls_cert, self.public_tls_key), "public")
 
 
+KEYS = "keys"
+OFF = "off"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GateConfig(Config):
+    """For services that are called from outside: how callers are known, and how often one calls."""
+
+    auth: str = setting(
+        KEYS,
+        choices=(KEYS, OFF),
+        help="How callers are known: keys is API keys, and at ingest tokens where they are set up; "
+        "off takes everybody for an admin of PERDURE_ORG, where the network alone guards the door.",
+    )
+    org: str = setting(
+        "default", help="The org that every caller belongs to where auth is off; else unused."
+    )
+    key_cache_seconds: float = setting(
+        2.0,
+        min=0.1,
+        max=60.0,
+        unit="seconds",
+        help="How long a key that was looked up is taken for good: a revoked one works no longer.",
+    )
+    key_rate: float = setting(
+        1000.0,
+        min=0.1,
+        max=1e6,
+        unit="calls a second",
+        help="Calls that one key may make of one process, where the key has no rate of its own.",
+    )
+    key_burst: int = setting(
+        2000, min=1, unit="calls", help="Calls that one key may make at once beyond its rate."
+    )
+    key_calls: int = setting(
+        500,
+        min=1,
+        unit="calls",
+        help="Calls, streams and long polls among them, that one key may have open; keep it below "
+        "what one process takes of these, so that no key takes the places of all.",
+    )
+
+    def problems(self) -> Iterable[FieldViolation]:
+        """Refuse what would leave callers without an org."""
+        yield from super().problems()
+        if not self.org:
+            yield FieldViolation("org", "must not be empty")
+
+
 @dataclass(frozen=True, kw_only=True)
 class DatabaseConfig(Config):
     """For services that use PostgreSQL."""

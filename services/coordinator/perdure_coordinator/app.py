@@ -78,6 +78,7 @@ CALLERS_OF = MappingProxyType(
     {
         f"/{KEYS}": ("ingest",),
         f"/{KEYS}/CheckKey": ("ingest", "worker"),
+        f"/{KEYS}/NoteKeyUse": ("ingest", "worker"),
         f"/{CONSENT}": ("ingest",),
         f"/{BUDGETS}": ("ingest",),
     }

@@ -6,12 +6,12 @@ from perdure_contracts.v1 import audit_service_pb2, key_service_pb2, member_serv
 from perdure_contracts.v1.audit_service_pb2_grpc import AuditServiceServicer
 from perdure_contracts.v1.key_service_pb2_grpc import KeyServiceServicer
 from perdure_contracts.v1.member_service_pb2_grpc import MemberServiceServicer
+from perdure_runtime.gate.identity import Context, Identify
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.audit import list_audit, list_installation_audit
 from perdure_ingest.handlers.keys import create_key, list_keys, revoke_key, rotate_key
 from perdure_ingest.handlers.members import list_members, put_member, remove_member
-from perdure_ingest.identity import Context, Identify
 
 
 class KeyServicer(KeyServiceServicer):

@@ -22,6 +22,7 @@ from perdure_contracts.v1 import (
     workflow_service_pb2_grpc,
 )
 from perdure_runtime.certificates import server_context
+from perdure_runtime.gate.identity import Identify, identify
 from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.client import RpcClient, open_channel
@@ -40,7 +41,6 @@ from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
 from perdure_ingest.gate.assembly import GateParts
 from perdure_ingest.http.server import HttpServer, HttpSettings
-from perdure_ingest.identity import Identify, identify
 from perdure_ingest.job_servicer import JobServicer
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import (

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from perdure_contracts.v1 import budget_service_pb2, budget_service_pb2_grpc
+from perdure_runtime.gate.identity import Context, Identify
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.budgets import get_budget, list_budgets, put_budget
-from perdure_ingest.identity import Context, Identify
 
 
 class BudgetServicer(budget_service_pb2_grpc.BudgetServiceServicer):

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from perdure_runtime.access import Role
-from perdure_runtime.config import Config, setting
+from perdure_runtime.config import setting
+from perdure_runtime.config_groups import GateConfig
 from perdure_runtime.errors import FieldViolation
 
 ALGORITHMS = frozenset(
@@ -14,51 +15,15 @@ ALGORITHMS = frozenset(
 )
 """Signatures with a public key; a shared secret, or none, is refused by name."""
 
-KEYS = "keys"
-OFF = "off"
-
 
 @dataclass(frozen=True, kw_only=True)
-class AuthConfig(Config):
-    """Who may call, and how often."""
+class AuthConfig(GateConfig):
+    """Who may call, by key or by token, and how often."""
 
-    auth: str = setting(
-        KEYS,
-        choices=(KEYS, OFF),
-        help="How callers are known: keys is API keys, and tokens where they are set up; off takes "
-        "everybody for an admin of PERDURE_INGEST_ORG, where the network alone guards the door.",
-    )
-    org: str = setting(
-        "default", help="The org that every caller belongs to where auth is off; else unused."
-    )
     installation_org: str = setting(
         "default",
         help="The org whose keys may act on what all orgs share: lanes, weights of orgs, doctor; "
         "empty is none.",
-    )
-    key_cache_seconds: float = setting(
-        2.0,
-        min=0.1,
-        max=60.0,
-        unit="seconds",
-        help="How long a key that was looked up is taken for good: a revoked one works no longer.",
-    )
-    key_rate: float = setting(
-        1000.0,
-        min=0.1,
-        max=1e6,
-        unit="calls a second",
-        help="Calls that one key may make of one process, where the key has no rate of its own.",
-    )
-    key_burst: int = setting(
-        2000, min=1, unit="calls", help="Calls that one key may make at once beyond its rate."
-    )
-    key_calls: int = setting(
-        500,
-        min=1,
-        unit="calls",
-        help="Calls, streams among them, that one key may have open; keep it below "
-        "PERDURE_INGEST_WATCH_LIMIT, so that no key takes the streams of all.",
     )
 
     jwt_issuer: str = setting(
@@ -73,7 +38,7 @@ class AuthConfig(Config):
         ("RS256", "ES256"), help="Signatures that are accepted, of those with public keys alone."
     )
     jwt_org_claim: str = setting(
-        "", help="Claim that names a token's org; empty: every token is of PERDURE_INGEST_ORG."
+        "", help="Claim that names a token's org; empty: every token is of PERDURE_ORG."
     )
     jwt_role_claim: str = setting(
         "roles",
@@ -95,8 +60,6 @@ class AuthConfig(Config):
     def problems(self) -> Iterable[FieldViolation]:
         """Refuse what would leave callers without an org."""
         yield from super().problems()
-        if not self.org:
-            yield FieldViolation("org", "must not be empty")
         if self.jwt_issuer:
             yield from self._token_problems()
 

@@ -9,6 +9,7 @@ from perdure_contracts.internal.v1.control_service_pb2 import (
 )
 from perdure_contracts.v1 import connection_service_pb2 as pb
 from perdure_contracts.v1.connection_service_pb2_grpc import ConnectionServiceServicer
+from perdure_runtime.gate.identity import Context, Identify
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.command_connection import command_connection
@@ -16,7 +17,6 @@ from perdure_ingest.handlers.get_connection import get_connection, read_connecti
 from perdure_ingest.handlers.list_connections import list_connections
 from perdure_ingest.handlers.probe_connection import probe_connection
 from perdure_ingest.handlers.put_connection import put_connection
-from perdure_ingest.identity import Context, Identify
 from perdure_ingest.views.connections import connection_message
 
 

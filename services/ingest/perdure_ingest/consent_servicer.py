@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure_contracts.v1 import consent_service_pb2, consent_service_pb2_grpc
+from perdure_runtime.gate.identity import Context, Identify
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.erasures import erase_subject, get_erasure, list_erasures
@@ -12,7 +13,6 @@ from perdure_ingest.handlers.suppressions import (
     list_suppressions,
     remove_suppression,
 )
-from perdure_ingest.identity import Context, Identify
 
 
 class ConsentServicer(consent_service_pb2_grpc.ConsentServiceServicer):

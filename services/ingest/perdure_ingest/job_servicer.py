@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from perdure_contracts.v1 import job_service_pb2 as pb
 from perdure_contracts.v1 import job_service_pb2_grpc
+from perdure_runtime.gate.identity import Context, Identify
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.jobs.change_jobs import cancel_job, replay_job
@@ -13,7 +14,6 @@ from perdure_ingest.handlers.jobs.enqueue_many import enqueue_jobs
 from perdure_ingest.handlers.jobs.put_type import put_job_type
 from perdure_ingest.handlers.jobs.read_jobs import get_job, list_jobs
 from perdure_ingest.handlers.jobs.read_types import get_job_type, list_job_types
-from perdure_ingest.identity import Context, Identify
 
 
 class JobServicer(job_service_pb2_grpc.JobServiceServicer):

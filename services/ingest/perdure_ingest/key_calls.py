@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import grpc
@@ -46,9 +47,9 @@ class KeyCalls:
         """Remove a member."""
         await self._call(self._stub.RemoveMember, request)
 
-    async def note_use(self, request: pb.NoteKeyUseRequest) -> None:
+    async def note_use(self, prefixes: Sequence[str]) -> None:
         """Note that secrets were used."""
-        await self._call(self._stub.NoteKeyUse, request)
+        await self._call(self._stub.NoteKeyUse, pb.NoteKeyUseRequest(prefixes=prefixes))
 
     async def _call(
         self, method: grpc.aio.UnaryUnaryMultiCallable[Request, Response], request: Request

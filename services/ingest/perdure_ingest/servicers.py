@@ -19,6 +19,7 @@ from perdure_contracts.v1 import (
     workflow_service_pb2,
     workflow_service_pb2_grpc,
 )
+from perdure_runtime.gate.identity import Context, Identify
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.cancel_run import cancel_run
@@ -44,7 +45,6 @@ from perdure_ingest.handlers.signal_run import signal_run
 from perdure_ingest.handlers.start_run import start_run
 from perdure_ingest.handlers.validate_workflow import validate_workflow
 from perdure_ingest.handlers.watch_run import watch_run
-from perdure_ingest.identity import Context, Identify
 
 
 class RunServicer(run_service_pb2_grpc.RunServiceServicer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from uuid import UUID
 
@@ -12,6 +12,7 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from perdure_machine.expressions.durations import MAX_SECONDS
 from perdure_machine.payload import check_payload
 from perdure_runtime.errors import FieldViolation, InvalidArgument, Reason
+from perdure_runtime.gate import checking
 
 from perdure_ingest import limits
 
@@ -21,50 +22,8 @@ _LAST_INSTANT = datetime(9999, 12, 31, 23, 59, 59, tzinfo=UTC).timestamp()
 _NOT_NEGATIVE = "must not be negative"
 
 
-class Check:
-    """Collects what is wrong with one request.
-
-    Each method checks one field and returns its value in the form that is worked with; after
-    `refuse` has returned, all of them are good.
-    """
-
-    def __init__(self) -> None:
-        self._found: list[FieldViolation] = []
-        self._payload_refusals: list[InvalidArgument] = []
-
-    def refuse(self) -> None:
-        """Raise InvalidArgument with every violation, if there is any."""
-        if not self._found:
-            return
-        refusals = self._payload_refusals
-        # A reason of its own only if there is nothing else to say.
-        if len(refusals) == len(self._found) == 1:
-            raise refusals[0]
-        first = self._found[0]
-        raise InvalidArgument(
-            f"the request has {len(self._found)} problem(s): {first.field}: {first.description}",
-            violations=self._found,
-        )
-
-    def add(self, field: str, description: str) -> None:
-        """Note a violation."""
-        self._found.append(FieldViolation(field, description))
-
-    def text(self, field: str, value: str, *, longest: int, required: bool = False) -> str:
-        """Check a text's length in characters and that it holds no NUL (F102)."""
-        if required and not value:
-            self.add(field, "is required")
-        if len(value) > longest:
-            self.add(field, f"has {len(value)} characters; at most {longest} are allowed")
-        if "\x00" in value:
-            self.add(field, "holds a NUL character")
-        return value
-
-    def one_of(self, field: str, value: str, words: Collection[str]) -> str:
-        """Check that a text is one of some words, or empty."""
-        if value and value not in words:
-            self.add(field, f"is none of {', '.join(words)}")
-        return value
+class Check(checking.Check):
+    """Collects what is wrong with one request of ingest."""
 
     def run_id(self, field: str, value: str) -> UUID:
         """Check the id of a run: required (F056), and a UUID in its usual form."""
@@ -104,12 +63,6 @@ class Check:
             self.text(place, value[key], longest=limits.MAX_TAG_VALUE)
         return dict(value)
 
-    def number(self, field: str, value: int, *, least: int, most: int) -> int:
-        """Check that a number lies between two bounds, both included."""
-        if not least <= value <= most:
-            self.add(field, f"must lie between {least} and {most}, is {value}")
-        return value
-
     def version(self, field: str, value: int) -> int:
         """Check a version; 0 is the latest."""
         if value < 0:
@@ -133,25 +86,17 @@ class Check:
 
     def duration(self, field: str, message: Duration | None) -> float | None:
         """Check a length of time up to ten years; absent is None, else seconds."""
-        if message is None:
-            return None
-        seconds = message.seconds + message.nanos / 1e9
-        if not 0 <= message.nanos < 10**9 or not 0 <= seconds <= MAX_SECONDS:
-            self.add(field, "is not between 0 and ten years")
-            return None
-        return seconds
+        return self.seconds(field, message, longest=MAX_SECONDS, words="ten years")
 
     def _payload(self, field: str, value: bytes) -> None:
         try:
             check_payload(value, field, limits.MAX_PAYLOAD_BYTES, limits.MAX_PAYLOAD_DEPTH)
         except InvalidArgument as refusal:
-            self._found.extend(refusal.violations)
-            self._payload_refusals.append(refusal)
+            self.note(refusal)
 
     def _too_large(self, field: str, size: int, limit: int) -> None:
         problem = f"holds {size} bytes; at most {limit} are allowed"
-        self.add(field, problem)
-        self._payload_refusals.append(
+        self.note(
             InvalidArgument(
                 f"{field} {problem}",
                 reason=Reason.PAYLOAD_TOO_LARGE,

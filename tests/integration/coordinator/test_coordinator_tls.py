@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 import pytest
 from perdure_contracts.internal.v1.control_service_pb2 import ListLanesRequest, ListLanesResponse
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceStub
-from perdure_contracts.internal.v1.key_service_pb2 import NoteKeyUseRequest
+from perdure_contracts.internal.v1.key_service_pb2 import (
+    CheckKeyRequest,
+    KeySecret,
+    NoteKeyUseRequest,
+    RevokeKeyRequest,
+)
 from perdure_contracts.internal.v1.key_service_pb2_grpc import KeyServiceStub
 from perdure_runtime.certificates import Certificates
-from perdure_runtime.errors import PermissionDenied, Unavailable
+from perdure_runtime.errors import PermissionDenied, Unauthenticated, Unavailable
 from perdure_runtime.fail_points import Registry
 from perdure_runtime.rpc.client import RpcClient, open_channel
 from perdure_testkit.authority import Authority
@@ -45,11 +51,12 @@ async def list_lanes(address: str, certificates: Certificates | None) -> ListLan
         await client.stop()
 
 
-async def note_use(address: str, certificates: Certificates) -> None:
+async def ask(address: str, certificates: Certificates, method: str, request: Any) -> None:
+    """Call a method of the service of keys."""
     client = RpcClient(open_channel(address, certificates=certificates))
     try:
-        method = KeyServiceStub(client.channel).NoteKeyUse
-        await client.call(method, NoteKeyUseRequest(), timeout=2.0, fail_point=SEND)
+        call = getattr(KeyServiceStub(client.channel), method)
+        await client.call(call, request, timeout=2.0, fail_point=SEND)
     finally:
         await client.stop()
 
@@ -80,9 +87,22 @@ async def test_the_coordinator_serves_nobody_else(
 async def test_only_ingest_makes_keys(
     address: str, authority: Authority, tmp_path: Path, service: str
 ) -> None:
-    await note_use(
-        address, Certificates(authority.issue(tmp_path / "ingest", "ingest"), "services")
-    )
+    revoke = RevokeKeyRequest(org="default", key_id="nobody-s", asked_by="tests")
+    own = Certificates(authority.issue(tmp_path / "ingest", "ingest"), "services")
+    await ask(address, own, "RevokeKey", revoke)
     other = Certificates(authority.issue(tmp_path / service, service), "services")
     with pytest.raises(PermissionDenied):
-        await note_use(address, other)
+        await ask(address, other, "RevokeKey", revoke)
+
+
+@pytest.mark.parametrize("service", ["ingest", "worker", "timer", "sweeper", "keda"])
+async def test_whoever_has_a_door_may_ask_about_keys_and_nobody_else(
+    address: str, authority: Authority, tmp_path: Path, service: str
+) -> None:
+    own = Certificates(authority.issue(tmp_path / service, service), "services")
+    refusal = Unauthenticated if service in ("ingest", "worker") else PermissionDenied
+    question = CheckKeyRequest(secret=KeySecret(prefix="unknown", digest=bytes(32)))
+    with pytest.raises(refusal):
+        await ask(address, own, "CheckKey", question)
+    with nullcontext() if refusal is Unauthenticated else pytest.raises(refusal):
+        await ask(address, own, "NoteKeyUse", NoteKeyUseRequest())

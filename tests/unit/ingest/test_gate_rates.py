@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
-from perdure_ingest.gate import rates
-from perdure_ingest.gate.rates import Rate, Rates
 from perdure_runtime.clock import FakeClock
 from perdure_runtime.errors import Reason, ResourceExhausted
+from perdure_runtime.gate import rates
+from perdure_runtime.gate.rates import Rate, Rates
 
 EIGHT = Rate(per_second=8.0, burst=3)
 

@@ -8,11 +8,12 @@ from collections.abc import Iterator
 
 import perdure_contracts.v1
 import pytest
-from perdure_ingest.gate.authorise import Principal, authorise
 from perdure_ingest.gate.table import PACKAGE, RULES
-from perdure_ingest.identity import Caller
 from perdure_runtime.access import PERMISSIONS_OF, Permission, Role, permissions
 from perdure_runtime.errors import PermissionDenied, Reason
+from perdure_runtime.gate.authorise import Principal, authorise
+from perdure_runtime.gate.identity import Caller
+from perdure_worker.door.table import RULES as RULES_OF_THE_WORKER
 
 METHOD = "/perdure.v1.RunService/StartRun"
 OF_ALL_ORGS = "/perdure.v1.LaneService/PutLane"
@@ -32,33 +33,33 @@ def public_methods() -> Iterator[str]:
 
 
 def test_every_public_method_has_a_row_and_every_row_a_method() -> None:
-    assert set(public_methods()) == set(RULES)
+    assert sorted(public_methods()) == sorted([*RULES, *RULES_OF_THE_WORKER])
 
 
 def test_a_method_without_a_row_is_refused_to_everybody() -> None:
     everything = principal(*Permission, runs_installation=True)
-    refusal = authorise(everything, f"/{PACKAGE}.RunService/NewMethod")
+    refusal = authorise(everything, f"/{PACKAGE}.RunService/NewMethod", RULES)
     assert isinstance(refusal, PermissionDenied)
     assert refusal.reason == Reason.PERMISSION_MISSING
 
 
 def test_a_caller_with_the_permission_is_let_in_as_who_it_is() -> None:
-    assert authorise(principal(Permission.RUNS_START), METHOD) == Caller(
+    assert authorise(principal(Permission.RUNS_START), METHOD, RULES) == Caller(
         "acme", "key deploys", frozenset({Permission.RUNS_START})
     )
 
 
 @pytest.mark.parametrize("permission", [p for p in Permission if p != Permission.RUNS_START])
 def test_any_other_permission_does_not_do(permission: Permission) -> None:
-    refusal = authorise(principal(permission), METHOD)
+    refusal = authorise(principal(permission), METHOD, RULES)
     assert isinstance(refusal, PermissionDenied)
     assert dict(refusal.metadata) == {"method": METHOD, "permission": "runs:start"}
 
 
 def test_what_all_orgs_share_is_changed_by_the_org_that_runs_the_installation_alone() -> None:
-    assert isinstance(authorise(principal(*Permission), OF_ALL_ORGS), PermissionDenied)
+    assert isinstance(authorise(principal(*Permission), OF_ALL_ORGS, RULES), PermissionDenied)
     allowed = principal(Permission.LANES_WRITE, runs_installation=True)
-    assert isinstance(authorise(allowed, OF_ALL_ORGS), Caller)
+    assert isinstance(authorise(allowed, OF_ALL_ORGS, RULES), Caller)
 
 
 def test_scopes_narrow_what_roles_allow_and_never_widen_it() -> None:

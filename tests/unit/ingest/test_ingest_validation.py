@@ -9,9 +9,9 @@ from google.protobuf.timestamp_pb2 import Timestamp
 from perdure_contracts.v1.run_service_pb2 import ListRunsRequest, StartRunRequest
 from perdure_ingest import limits
 from perdure_ingest.handlers import list_runs, start_run
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_runtime.errors import InvalidArgument, Reason
+from perdure_runtime.gate.identity import Caller
 
 CALLER = Caller("acme", "key deploys", frozenset())
 

@@ -24,4 +24,7 @@ async def check_key(spare: asyncpg.Pool, request: CheckKeyRequest) -> CheckKeyRe
         actor=holder.actor,
         permissions=sorted(holder.permissions),
         good_for=GOOD_FOR if left is None else min(GOOD_FOR, left),
+        key_id=holder.key_id,
+        rate=holder.rate or 0.0,
+        burst=holder.burst or 0,
     )

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from perdure_runtime.api_keys import MARK, bearer, read_key
-from perdure_runtime.errors import Reason, Unauthenticated
+from perdure_runtime.api_keys import MARK
+from perdure_runtime.gate.authorise import Principal
+from perdure_runtime.gate.credentials import presented_credential, presented_key
+from perdure_runtime.gate.key_use import KeyUse
+from perdure_runtime.gate.rates import Rate
 from perdure_store.key_holders import KeyHolder
 
-from perdure_ingest.gate.authorise import Principal
 from perdure_ingest.gate.key_ring import KeyRing
-from perdure_ingest.gate.key_use import KeyUse
-from perdure_ingest.gate.rates import Rate
 from perdure_ingest.gate.tokens import Tokens
 
 
@@ -30,23 +30,13 @@ class Authentication:
     async def authenticate(self, authorization: str | None) -> Principal:
         """Return who calls.
 
-        Raises Unauthenticated: KEY_MISSING without a credential, else as `KeyRing.holder` and
-        `Tokens.principal` do.
+        Raises Unauthenticated: KEY_MISSING without a credential, KEY_INVALID for one that has not
+        the form of a key, else as `KeyRing.holder` and `Tokens.principal` do.
         """
-        credential = bearer(authorization)
-        if credential is None:
-            raise Unauthenticated(
-                "the call carries no key: send `authorization: Bearer <key>`",
-                reason=Reason.KEY_MISSING,
-            )
-        presented = read_key(credential)
-        if presented is None and self._tokens is not None and not credential.startswith(MARK):
+        credential = presented_credential(authorization)
+        if self._tokens is not None and not credential.startswith(MARK):
             return await self._tokens.principal(credential)
-        if presented is None:
-            raise Unauthenticated(
-                f"this has not the form of a key: {MARK} and 65 characters of a-z, 2-7 and _",
-                reason=Reason.KEY_INVALID,
-            )
+        presented = presented_key(credential)
         holder = await self._ring.holder(presented)
         self._use.note(presented.prefix)
         return self._principal(holder)

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 
 from perdure_runtime.access import Permission
+from perdure_runtime.gate.authorise import Rule, Rules
 
 PACKAGE = "perdure.v1"
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """The permission that a method needs.
-
-    `installation`: it is about all orgs, so only the org that runs the installation may call it.
-    """
-
-    permission: Permission
-    installation: bool = False
-
 
 _RUNS = {
     "StartRun": Rule(Permission.RUNS_START),
@@ -131,7 +118,7 @@ _SERVICES = {
     "AuditService": _AUDIT,
 }
 
-RULES: Mapping[str, Rule] = MappingProxyType(
+RULES: Rules = MappingProxyType(
     {
         f"/{PACKAGE}.{service}/{method}": rule
         for service, methods in _SERVICES.items()

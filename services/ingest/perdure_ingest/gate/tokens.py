@@ -13,11 +13,11 @@ import jwt
 from perdure_runtime.access import Role, permissions
 from perdure_runtime.clock import Clock, SystemClock
 from perdure_runtime.errors import Reason, Unauthenticated, clean_text
+from perdure_runtime.gate.authorise import Principal
 from perdure_store.members import list_members
 from perdure_store.org_reads import reading
 
 from perdure_ingest.config_auth import AuthConfig
-from perdure_ingest.gate.authorise import Principal
 from perdure_ingest.gate.jwks import Jwks
 
 LEEWAY = 10

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from perdure_contracts.v1 import audit_service_pb2 as public
+from perdure_runtime.gate.identity import Caller
 from perdure_store.audit import NEWEST, read_audit
 from perdure_store.org_reads import reading
 from perdure_store.pool import acquire
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.keys import audit_message

@@ -10,12 +10,12 @@ from perdure_contracts.v1 import budget_service_pb2 as public
 from perdure_machine.budgets import Period
 from perdure_machine.money import micros
 from perdure_runtime.errors import NotFound, Reason
+from perdure_runtime.gate.identity import Caller
 from perdure_store import budgets
 from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.budgets import budget_message
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from perdure_contracts.internal.v1.coordinator_service_pb2 import CancelRunItem
 from perdure_contracts.v1.run_pb2 import RUN_STATUS_CANCELLED
 from perdure_contracts.v1.run_service_pb2 import CancelRunRequest, CancelRunResponse
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

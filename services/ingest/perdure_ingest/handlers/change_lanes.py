@@ -11,12 +11,12 @@ from perdure_contracts.v1.lane_service_pb2 import (
     PutOrgWeightRequest,
     PutOrgWeightResponse,
 )
+from perdure_runtime.gate.identity import Caller
 from perdure_store.lanes import lane_not_found, load_lanes
 from perdure_store.pool import acquire
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.lanes import lane_message
 

@@ -6,10 +6,10 @@ from perdure_contracts.internal.v1.control_service_pb2 import (
     CommandConnectionRequest,
     ConnectionCommand,
 )
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.get_connection import check_named
-from perdure_ingest.identity import Caller
 
 
 async def command_connection(

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Protocol
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import CommandRunItem, RunCommand
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

@@ -9,10 +9,10 @@ from perdure_contracts.v1.effect_service_pb2 import (
     DecideEffectResponse,
     FailEffect,
 )
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 GIVEN_UP = "EFFECT_GIVEN_UP"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from perdure_contracts.v1.system_service_pb2 import Check as CheckMessage
 from perdure_contracts.v1.system_service_pb2 import DiagnoseRequest, DiagnoseResponse
 from perdure_runtime.errors import PerdureError
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doctor.checks import CHECKS, Run, could_not_run
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.connection_service_pb2 import GetConnectionRequest, GetConnectionResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.connections import ConnectionState, list_connections, no_connection
 from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.connections import connection_message
 

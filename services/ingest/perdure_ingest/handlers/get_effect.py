@@ -6,12 +6,12 @@ from uuid import UUID
 
 from perdure_contracts.v1.effect_service_pb2 import GetEffectRequest, GetEffectResponse
 from perdure_runtime.errors import NotFound, Reason
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.effects import read_decisions, read_effect, run_exists
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, refuse_oversized, run_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.effects import effect_decision, effect_entry
 

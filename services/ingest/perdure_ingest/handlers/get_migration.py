@@ -5,12 +5,12 @@ from __future__ import annotations
 from uuid import UUID
 
 from perdure_contracts.v1.workflow_service_pb2 import GetMigrationRequest, GetMigrationResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.run_migrations import FIRST, read, read_outcomes
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, migration_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.migrations import OUTCOMES, migration_message, run_migration

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.run_service_pb2 import GetRunRequest, GetRunResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.reads.runs import payload_bytes, read_run
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, refuse_oversized, run_not_found, too_large
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.runs import whole_run
 

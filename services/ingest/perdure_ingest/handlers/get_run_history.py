@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.run_service_pb2 import GetRunHistoryRequest, GetRunHistoryResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.runs import read_history, run_exists
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, run_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.history import history_event

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from perdure_contracts.v1.workflow_service_pb2 import GetWorkflowRequest, GetWorkflowResponse
 from perdure_runtime.errors import NotFound, Reason
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.workflows import read_workflow
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.workflows import workflow_message
 

@@ -10,6 +10,7 @@ from perdure_contracts.internal.v1 import key_service_pb2 as internal
 from perdure_contracts.v1 import key_service_pb2 as public
 from perdure_runtime.access import Permission, Role, permissions
 from perdure_runtime.api_keys import NewKey, make_key, random_word
+from perdure_runtime.gate.identity import Caller
 from perdure_store.keys import ApiKey, key_named
 from perdure_store.keys import list_keys as read_keys
 from perdure_store.org_reads import reading
@@ -17,7 +18,6 @@ from perdure_store.org_reads import reading
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.rights import read_roles, refuse_more_than_own
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.keys import key_message

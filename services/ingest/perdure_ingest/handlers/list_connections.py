@@ -6,12 +6,12 @@ from perdure_contracts.v1.connection_service_pb2 import (
     ListConnectionsRequest,
     ListConnectionsResponse,
 )
+from perdure_runtime.gate.identity import Caller
 from perdure_store.connections import list_connections as read_connections
 from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.connections import connection_message

@@ -8,13 +8,13 @@ from perdure_contracts.v1.dead_letter_service_pb2 import (
     ListDeadLettersRequest,
     ListDeadLettersResponse,
 )
+from perdure_runtime.gate.identity import Caller
 from perdure_store.dead_letters import DeadLetterFilter
 from perdure_store.dead_letters import list_dead_letters as read_dead_letters
 from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.dead_letters import dead_letter

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from uuid import UUID
 
 from perdure_contracts.v1.effect_service_pb2 import ListEffectsRequest, ListEffectsResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.effects import (
     FIRST,
@@ -18,7 +19,6 @@ from perdure_store.reads.effects import (
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.effects import effect_entry

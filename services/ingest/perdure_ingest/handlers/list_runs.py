@@ -6,13 +6,13 @@ from uuid import UUID
 
 from perdure_contracts.v1.run_pb2 import RUN_STATUS_UNSPECIFIED, RunStatus
 from perdure_contracts.v1.run_service_pb2 import ListRunsRequest, ListRunsResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.runs import RunFilter
 from perdure_store.reads.runs import list_runs as read_runs
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.page_tokens import Query
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.run_service_pb2 import ListScopesRequest, ListScopesResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.runs import list_scopes as read_scopes
 from perdure_store.reads.runs import run_exists
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, run_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.runs import scope_message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from perdure_contracts.v1.workflow_service_pb2 import ListWorkflowsRequest, ListWorkflowsResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.pool import Connection
 from perdure_store.reads.rows import WorkflowRow
@@ -10,7 +11,6 @@ from perdure_store.reads.workflows import list_latest_workflows, list_workflow_v
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.workflows import workflow_message

@@ -5,6 +5,7 @@ from __future__ import annotations
 from perdure_contracts.internal.v1 import key_service_pb2 as internal
 from perdure_contracts.v1 import member_service_pb2 as public
 from perdure_runtime.access import permissions
+from perdure_runtime.gate.identity import Caller
 from perdure_store.members import Member, member_not_found
 from perdure_store.members import list_members as read_members
 from perdure_store.org_reads import reading
@@ -12,7 +13,6 @@ from perdure_store.org_reads import reading
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.rights import read_roles, refuse_more_than_own
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.keys import member_message

@@ -9,12 +9,12 @@ from perdure_contracts.internal.v1 import control_service_pb2
 from perdure_contracts.v1 import migration_pb2
 from perdure_contracts.v1.workflow_service_pb2 import MigrateRunsRequest, MigrateRunsResponse
 from perdure_machine.migration import OnPassed, OnRemoved
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.run_migrations import read
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, migration_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.migrations import checked_run, migration_message

@@ -10,11 +10,11 @@ from perdure_contracts.v1.connection_service_pb2 import (
     ProbeConnectionRequest,
     ProbeConnectionResponse,
 )
+from perdure_runtime.gate.identity import Caller
 from perdure_runtime.tracing import current_traceparent
 
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.get_connection import read_connection
-from perdure_ingest.identity import Caller
 from perdure_ingest.start_keys import own_start_key
 from perdure_ingest.validation import Check
 

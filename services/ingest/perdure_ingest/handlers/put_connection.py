@@ -10,11 +10,11 @@ from urllib.parse import urlsplit
 from perdure_contracts.internal.v1 import control_service_pb2
 from perdure_contracts.v1.connection_service_pb2 import PutConnectionRequest, PutConnectionResponse
 from perdure_machine.definition.model import CONNECTION_NAME
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.get_connection import read_connection
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.connections import SCHEMES, connection_message
 

@@ -8,12 +8,12 @@ from perdure_contracts.v1.dead_letter_service_pb2 import (
     ReplayDeadLettersResponse,
 )
 from perdure_contracts.v1.job_service_pb2 import ReplayDeadJobsRequest
+from perdure_runtime.gate.identity import Caller
 from perdure_store.dead_letters import DeadLetterFilter
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.list_dead_letters import dead_letter_filter
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from perdure_runtime.access import Permission, Role
 from perdure_runtime.errors import PermissionDenied, Reason
+from perdure_runtime.gate.identity import Caller
 
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

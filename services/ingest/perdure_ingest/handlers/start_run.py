@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import StartRunItem
 from perdure_contracts.v1.run_service_pb2 import StartRunRequest, StartRunResponse
+from perdure_runtime.gate.identity import Caller
 from perdure_runtime.tracing import current_traceparent
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.signals import checked_signal
 from perdure_ingest.start_keys import check_start_key, own_start_key
 from perdure_ingest.validation import Check

@@ -7,13 +7,13 @@ import re
 from perdure_contracts.internal.v1 import consent_service_pb2 as internal
 from perdure_contracts.v1 import consent_service_pb2 as public
 from perdure_machine.subjects import EVERY_PURPOSE, MAX_SUBJECT
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.suppressions import FIRST
 from perdure_store.suppressions import list_suppressions as read_suppressions
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.suppressions import checked_suppression, listed_suppression

@@ -7,10 +7,10 @@ from perdure_contracts.v1.workflow_service_pb2 import (
     ValidateWorkflowResponse,
 )
 from perdure_machine.definition import DefinitionInvalid
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest.definitions import read_definition
 from perdure_ingest.doors import Doors
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.workflows import problem_messages
 

@@ -8,12 +8,12 @@ from uuid import UUID
 
 from perdure_contracts.v1.run_service_pb2 import WatchRunRequest, WatchRunResponse
 from perdure_runtime.errors import FieldViolation, InvalidArgument
+from perdure_runtime.gate.identity import Caller
 from perdure_store.reads.rows import RunSnapshot
 from perdure_store.reads.runs import read_published, read_run
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, refuse_oversized, run_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.runs import whole_run
 

@@ -16,13 +16,13 @@ from perdure_contracts.v1.job_service_pb2 import (
     ReplayJobRequest,
     ReplayJobResponse,
 )
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import job_exists
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.jobs.refusals import job_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

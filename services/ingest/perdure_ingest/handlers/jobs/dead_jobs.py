@@ -11,13 +11,13 @@ from perdure_contracts.v1.job_service_pb2 import (
     ReplayDeadJobsResponse,
 )
 from perdure_machine.job_types import workflow_of
+from perdure_runtime.gate.identity import Caller
 from perdure_store.dead_letters import DeadLetterFilter, list_dead_letters
 from perdure_store.org_reads import reading
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.replay_dead_letters import replay
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.jobs import dead_job

@@ -6,12 +6,12 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import StartRunItem
 from perdure_contracts.v1.job_service_pb2 import EnqueueJobRequest, EnqueueJobResponse
 from perdure_machine.job_types import workflow_of
 from perdure_runtime.errors import PerdureError
+from perdure_runtime.gate.identity import Caller
 from perdure_runtime.tracing import current_traceparent
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.jobs.refusals import of_enqueueing
-from perdure_ingest.identity import Caller
 from perdure_ingest.start_keys import check_start_key, own_start_key
 from perdure_ingest.validation import Check
 

@@ -16,6 +16,7 @@ from perdure_contracts.v1.job_service_pb2 import (
 from perdure_machine.definition.inputs import with_defaults
 from perdure_machine.job_types import from_document, workflow_of
 from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, RetryableError
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import read_latest_types
 
@@ -27,7 +28,6 @@ from perdure_ingest.handlers.jobs.refusals import (
     job_type_not_found,
     payload_violations,
 )
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 
 

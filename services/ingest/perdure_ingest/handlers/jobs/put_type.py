@@ -11,12 +11,12 @@ from perdure_contracts.v1 import job_pb2, workflow_pb2
 from perdure_contracts.v1.job_service_pb2 import PutJobTypeRequest, PutJobTypeResponse
 from perdure_machine.definition import Definition, DefinitionInvalid
 from perdure_machine.job_types import NAME, JobRetry, JobType, field_of, to_document
+from perdure_runtime.gate.identity import Caller
 
 from perdure_ingest import limits
 from perdure_ingest.definitions import read_any_definition
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.jobs.refusals import of_type
-from perdure_ingest.identity import Caller
 from perdure_ingest.validation import Check
 from perdure_ingest.views.jobs import spec_message
 

@@ -13,6 +13,7 @@ from perdure_contracts.v1.job_service_pb2 import (
     ListJobsResponse,
 )
 from perdure_machine.job_types import workflow_of
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import JobFilter, read_job
 from perdure_store.reads.jobs import list_jobs as read_jobs
@@ -20,7 +21,6 @@ from perdure_store.reads.jobs import list_jobs as read_jobs
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors, refuse_oversized
 from perdure_ingest.handlers.jobs.refusals import job_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.page_tokens import Query
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check

@@ -9,6 +9,7 @@ from perdure_contracts.v1.job_service_pb2 import (
     ListJobTypesResponse,
 )
 from perdure_machine.job_types import workflow_of
+from perdure_runtime.gate.identity import Caller
 from perdure_store.org_reads import reading
 from perdure_store.reads.jobs import list_job_types as read_job_types
 from perdure_store.reads.workflows import read_workflow
@@ -16,7 +17,6 @@ from perdure_store.reads.workflows import read_workflow
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
 from perdure_ingest.handlers.jobs.refusals import job_type_not_found
-from perdure_ingest.identity import Caller
 from perdure_ingest.paging import fill_page
 from perdure_ingest.validation import Check
 from perdure_ingest.views.jobs import job_type_message

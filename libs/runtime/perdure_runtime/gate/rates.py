@@ -29,6 +29,10 @@ class Rate:
     burst: int
 
 
+UNLIMITED = Rate(1e9, 10**9)
+"""Of a door that the network alone guards."""
+
+
 class Bucket:
     """Tokens that come back at a rate; a call takes one."""
 

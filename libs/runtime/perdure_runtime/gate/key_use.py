@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from perdure_contracts.internal.v1.key_service_pb2 import NoteKeyUseRequest
-from perdure_runtime.loop import Loop, LoopSettings, Pass
+from collections.abc import Awaitable, Callable, Sequence
 
-from perdure_ingest.key_calls import KeyCalls
+from perdure_runtime.loop import Loop, LoopSettings, Pass
 
 INTERVAL = 60.0
 """Seconds between two tellings."""
@@ -13,14 +12,17 @@ INTERVAL = 60.0
 MAX_PREFIXES = 1000
 """Secrets that one telling names, as its contract says."""
 
+Tell = Callable[[Sequence[str]], Awaitable[None]]
+"""Tells the coordinator that the secrets of these prefixes were used; raises PerdureError."""
+
 
 class KeyUse(Loop):
     """Gathers the prefixes of secrets that were used."""
 
-    def __init__(self, calls: KeyCalls) -> None:
-        self._calls = calls
+    def __init__(self, name: str, tell: Tell) -> None:
+        self._tell = tell
         self._used: set[str] = set()
-        super().__init__("ingest.key_use", self.tell, LoopSettings(INTERVAL))
+        super().__init__(name, self.tell, LoopSettings(INTERVAL))
 
     def note(self, prefix: str) -> None:
         """Remember that a secret was used."""
@@ -31,6 +33,6 @@ class KeyUse(Loop):
         told = sorted(self._used)[:MAX_PREFIXES]
         if not told:
             return Pass()
-        await self._calls.note_use(NoteKeyUseRequest(prefixes=told))
+        await self._tell(told)
         self._used.difference_update(told)
         return Pass({"keys": len(told)}, more=bool(self._used))

@@ -7,10 +7,24 @@ from dataclasses import dataclass
 
 from perdure_runtime.access import Permission
 from perdure_runtime.errors import PermissionDenied, Reason
+from perdure_runtime.gate.identity import Caller
+from perdure_runtime.gate.rates import Rate
 
-from perdure_ingest.gate.rates import Rate
-from perdure_ingest.gate.table import RULES, Rule
-from perdure_ingest.identity import Caller
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """The permission that a method needs.
+
+    `installation`: it is about all orgs, so only the org that runs the installation may call it.
+    """
+
+    permission: Permission
+    installation: bool = False
+
+
+Rules = Mapping[str, Rule]
+"""What every method of a door asks of its caller, by full name such as
+`/perdure.v1.RunService/StartRun`; what is not in it is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +43,7 @@ class Principal:
     rate: Rate | None = None
 
 
-def authorise(
-    principal: Principal, method: str, rules: Mapping[str, Rule] = RULES
-) -> Caller | PermissionDenied:
+def authorise(principal: Principal, method: str, rules: Rules) -> Caller | PermissionDenied:
     """Return who makes the call, or PERMISSION_MISSING: also for a method without a rule."""
     rule = rules.get(method)
     if rule is None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+
 from perdure_runtime.access import Permission
 from perdure_runtime.errors import Reason, Unauthenticated
 

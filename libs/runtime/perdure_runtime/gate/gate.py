@@ -1,4 +1,4 @@
-"""The one gate of all doors: who calls is found out, then whether they may, and how often."""
+"""The one gate of all doors: who calls is found out, then how often, then whether they may."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from perdure_runtime.access import Permission
 from perdure_runtime.errors import PermissionDenied
-
-from perdure_ingest.gate.authorise import Principal, authorise
-from perdure_ingest.gate.rates import Rates
-from perdure_ingest.identity import Caller, Context, acting_as
+from perdure_runtime.gate.authorise import Principal, Rules, authorise
+from perdure_runtime.gate.identity import Caller, Context, acting_as
+from perdure_runtime.gate.rates import Rates
 
 HEADER = "authorization"
 
@@ -21,9 +20,10 @@ Authenticate = Callable[[str | None], Awaitable[Principal]]
 class Gate:
     """Lets calls in; every door calls it, with the full name of the method that is asked for."""
 
-    def __init__(self, authenticate: Authenticate, rates: Rates) -> None:
+    def __init__(self, authenticate: Authenticate, rates: Rates, rules: Rules) -> None:
         self._authenticate = authenticate
         self._rates = rates
+        self._rules = rules
 
     @asynccontextmanager
     async def admitted(self, method: str, authorization: str | None) -> AsyncIterator[Caller]:
@@ -34,7 +34,7 @@ class Gate:
         """
         principal = await self._authenticate(authorization)
         with self._rates.counted(principal.key, principal.rate):
-            verdict = authorise(principal, method)
+            verdict = authorise(principal, method, self._rules)
             if isinstance(verdict, PermissionDenied):
                 raise verdict
             with acting_as(verdict):
