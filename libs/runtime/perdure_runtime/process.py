@@ -37,7 +37,7 @@ from perdure_runtime.ops import OpsServer
 FORCED_STOP_SECONDS = 5.0
 
 YOUNG_OBJECTS = 50_000
-"""New containers between two collections of the young; a batch of 256 events makes about as many."""
+"""New containers between two collections of the young: about what a batch of 256 events makes."""
 
 _logger = logging.getLogger(__name__)
 
