@@ -112,8 +112,8 @@ test-all: setup $(HELM) ## Run all tests.
 simulate: setup ## Simulate SEEDS seeds from seed FROM on in JOBS processes; print the first that breaks a law.
 	@$(BIN)/python -m perdure_testkit.simulation --seeds $(SEEDS) --from $(FROM) --jobs $(JOBS) $(ARGS)
 
-bench: setup ## Print chained and dispatched steps a second.
-	@$(BIN)/python -m tests.bench.bench $(ARGS)
+bench: setup ## Measure the embedded stack: a table and a line of JSON; QUICK=1 is brief, LONG=1 long, ONLY=key,key.
+	@$(BIN)/python -m tests.bench.bench $(if $(QUICK),--quick) $(if $(LONG),--long) $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 ci: ## What continuous integration runs: check, then test.
 	@$(MAKE) --no-print-directory check

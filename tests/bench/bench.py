@@ -1,100 +1,78 @@
-"""`make bench`: steps per second on the embedded stack, chained and dispatched, with fsync on.
+"""`make bench`: what the embedded stack does on this machine, with fsync on and 5 % tracing.
 
-Chained: runs of 20 steps in a row, 256 at once; after the first step of a run each next one comes
-with the report of the one before. Dispatched: runs of one step, each through outbox, relay, Valkey
-and lease. Medians of three rounds; the last line is JSON.
+Prints each figure when it is known, then the table, and as the last line one JSON object with a
+key for each measure, null where it was not measured.
 """
 
 from __future__ import annotations
 
+import argparse
 import asyncio
-import json
-import statistics
-import time
-from pathlib import Path
-from tempfile import TemporaryDirectory
+import os
+import platform
+import sys
+from collections.abc import Mapping, Sequence
 
-import perdure
-from perdure_stack.stack import DevStack
-from perdure_testkit.waiting import eventually
+from tests.bench.families import Family, chosen
+from tests.bench.figures import Figure, last_line, table
+from tests.bench.rig import Rig, Size, open_rig
 
-ROOT = Path(__file__).parents[2]
-CHAIN_STEPS = 20
-CHAINS = 256
-JOBS = 2000
-ROUNDS = 3
-STARTS_IN_FLIGHT = 64
-WITHIN = 120.0  # seconds
-RUNNING = perdure.RunStatus.RUN_STATUS_RUNNING
-WORKER = {
-    "PERDURE_WORKER_HANDLERS": "tests.bench.handlers",
-    "PERDURE_WORKER_SLOTS": "256",
-    "PYTHONPATH": str(ROOT),
-}
-INGEST = {"PERDURE_INGEST_KEY_RATE": "100000", "PERDURE_INGEST_KEY_BURST": "100000"}
-"""One key starts all runs, faster than a caller usually may."""
+_SETTINGS = """
+SELECT string_agg(name || ' ' || setting, ', ' ORDER BY name) FROM pg_settings
+ WHERE name IN ('server_version', 'fsync', 'synchronous_commit', 'wal_sync_method')
+"""
 
 
-def chain(steps: int) -> bytes:
-    """Return a definition of `steps` tasks in a row."""
-    nodes = {
-        f"n{i}": {
-            "needs": [f"n{i - 1}"] if i else [],
-            "task": {"handler": "bench.nothing", "input": {"i": i}},
-        }
-        for i in range(steps)
-    }
-    return json.dumps({"name": f"chain_{steps}", "nodes": nodes}).encode()
+def main(arguments: Sequence[str]) -> int:
+    """Measure and print; 2 for a wrong argument."""
+    options = _options(arguments)
+    only = [name for name in options.only.split(",") if name]
+    try:
+        families = chosen(only, quick=options.quick)
+    except ValueError as problem:
+        print(problem, file=sys.stderr)
+        return 2
+    figures = asyncio.run(measure(families, Size(quick=options.quick, long=options.long)))
+    print(f"\n{table(figures)}\n{last_line(figures)}")
+    return 0
 
 
-async def none_runs(client: perdure.Client) -> bool:
-    """Tell whether every run has ended."""
-    async for _ in client.list_runs(status=RUNNING, page_size=1):
-        return False
-    return True
+async def measure(families: Sequence[Family], size: Size) -> Mapping[str, Figure]:
+    """Measure one family after another, those that may share a stack on one."""
+    figures: dict[str, Figure] = {}
+    if together := [family for family in families if not family.alone]:
+        async with open_rig() as rig:
+            await _describe(rig)
+            for family in together:
+                figures |= await _measured(rig, family, size)
+    for family in families:
+        if family.alone:
+            async with open_rig(family.slots) as rig:
+                figures |= await _measured(rig, family, size)
+    return figures
 
 
-async def steps_per_second(client: perdure.Client, steps: int, runs: int) -> float:
-    """Start `runs` chains at once and return steps per second until the last has ended."""
-    began = time.perf_counter()
-    in_flight = asyncio.Semaphore(STARTS_IN_FLIGHT)
-
-    async def start() -> None:
-        async with in_flight:
-            await client.start_run(f"chain_{steps}", {})
-
-    await asyncio.gather(*(start() for _ in range(runs)))
-    await eventually(lambda: none_runs(client), within=WITHIN, what="every run has ended")
-    return steps * runs / (time.perf_counter() - began)
+async def _measured(rig: Rig, family: Family, size: Size) -> Mapping[str, Figure]:
+    figures = await family.measure(rig, size)
+    for key, figure in figures.items():
+        print(f"  {key} {figure.value} {figure.note}", flush=True)
+    return figures
 
 
-def stack_client(stack: DevStack) -> perdure.Client:
-    """Return a client of a stack that runs."""
-    return perdure.Client(stack.ports.address("ingest"), api_key=stack.api_key)
+async def _describe(rig: Rig) -> None:
+    """Print what the figures are figures of."""
+    system = f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores"
+    print(f"{system}, Python {platform.python_version()}, load {os.getloadavg()[0]:.2f}")
+    print(f"PostgreSQL: {await rig.database.fetchval(_SETTINGS)}", flush=True)
 
 
-async def main() -> None:
-    """Measure and print."""
-    with TemporaryDirectory() as directory:
-        stack = DevStack(
-            Path(directory),
-            free_ports=True,
-            service_env={"worker": WORKER, "ingest": INGEST},
-            restart=False,
-        )
-        async with stack, stack_client(stack) as client:
-            figures = {}
-            for name, steps, runs in (
-                ("chained_steps_per_s", CHAIN_STEPS, CHAINS),
-                ("dispatched_steps_per_s", 1, JOBS),
-            ):
-                await client.publish_workflow(chain(steps))
-                await steps_per_second(client, steps, runs // 8)  # warms caches and connections
-                rounds = [await steps_per_second(client, steps, runs) for _ in range(ROUNDS)]
-                figures[name] = round(statistics.median(rounds), 1)
-                print(f"{name:24} {figures[name]:10.1f}   of {[round(r, 1) for r in rounds]}")
-    print(json.dumps(figures))
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="make bench", description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="under a minute; some are null")
+    parser.add_argument("--long", action="store_true", help="memory after ten minutes of load")
+    parser.add_argument("--only", default="", help="keys of measures, with commas between")
+    return parser.parse_args(arguments)
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(main(sys.argv[1:]))
