@@ -30,6 +30,10 @@ TRACE_RATIO = 0.05
 SLOTS = 256
 LOOK_EVERY = 0.25  # seconds
 WITHIN = 900.0  # seconds
+PATIENCE = 60.0  # seconds
+TRIES = 50
+"""Of a call: services that were started anew are reached again after a pause."""
+
 IN_FLIGHT = 64
 """Calls that a client has open at once."""
 
@@ -144,7 +148,8 @@ async def _connected(stack: DevStack, endpoint: str) -> AsyncIterator[Rig]:
     address = stack.ports.address("ingest")
     database = await asyncpg.connect(stack.backends.database_url)
     try:
-        async with perdure.Client(address, api_key=stack.api_key) as client:
+        key = stack.api_key
+        async with perdure.Client(address, api_key=key, timeout=PATIENCE, attempts=TRIES) as client:
             yield Rig(stack, client, database, endpoint)
     finally:
         await database.close()
