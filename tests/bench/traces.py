@@ -10,8 +10,6 @@ from tests.bench.rig import Rig, Size, tracing
 
 SHARES = (0.0, 0.05, 1.0)
 ROUNDS = 5
-WAVES = 2
-"""Measured in each round after one start of the services."""
 
 
 async def measure(rig: Rig, size: Size) -> Mapping[str, Figure]:
@@ -24,5 +22,5 @@ async def measure(rig: Rig, size: Size) -> Mapping[str, Figure]:
         for share, rounds in zip(SHARES, (none, some, every), strict=True):
             await rig.restart(tracing(rig.endpoint, share))
             await chained(rig, WARM_UP)
-            rounds += [await chained(rig, AT_ONCE) for _ in range(WAVES)]
+            rounds.append(await chained(rig, AT_ONCE))
     return {"tracing_5_ratio": ratio(some, none), "tracing_100_ratio": ratio(every, none)}
