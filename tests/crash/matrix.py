@@ -28,6 +28,7 @@ ELECTED = ("relay", "timer", "sweeper")
 # A library's point belongs to the services that use it; a service's own is named after it.
 LIBRARY_OWNERS = {
     "store.commit_events": ("coordinator",),
+    "store.write_hand_overs": ("coordinator",),
     "store.commit_starts": ("coordinator",),
     "store.commit_forgoing": ("coordinator",),
     "store.commit_signals": ("coordinator",),

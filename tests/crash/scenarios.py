@@ -31,6 +31,7 @@ from tests.crash.people import (
     by_making_a_member,
     by_suppressing,
 )
+from tests.crash.publishing import by_handing_over, by_publishing
 from tests.crash.stage import RUN_SECONDS, Stage
 
 _START_AGAIN = """
@@ -123,19 +124,6 @@ async def by_renewing(stage: Stage, entry: Entry) -> None:
     await stage.crash(entry)
     holding.let_go()
     await stage.ends(run_id)
-
-
-async def by_publishing(stage: Stage, entry: Entry) -> None:
-    """A workflow is published; the version that comes of it runs."""
-    name = f"published_{uuid.uuid4().hex[:8]}"
-    document = {"name": name, "nodes": {"first": {"task": {"handler": "test.echo"}}}}
-    stage.arm(entry)
-    publishing = asyncio.create_task(stage.client.publish_workflow(json.dumps(document)))
-    await stage.crash(entry)
-    await publishing
-    versions = await stage.place.fetch("SELECT version FROM workflows WHERE name = $1", name)
-    assert [row["version"] for row in versions] == [1]
-    await stage.ends((await stage.client.start_run(name)).run_id)
 
 
 async def by_migrating(stage: Stage, entry: Entry) -> None:
@@ -477,6 +465,7 @@ SCENARIOS: dict[str, Scenario] = {
     "store.outbox_mark_sent": by_a_run,
     "store.outbox_ready_again": by_a_lost_entry,
     "store.release_leadership": by_stopping,
+    "store.write_hand_overs": by_handing_over,
     "streams.drop_orphans": by_orphaning,
     "streams.remember": by_a_lost_memory,
     "streams.settle": by_a_run,

@@ -52,7 +52,7 @@ from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.consent_servicer import Consent
-from perdure_coordinator.counting import count
+from perdure_coordinator.counting import count, count_hand_overs
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
@@ -134,8 +134,19 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         wake_ups.committed(changes)
         count(changes)
 
+    def handed_over(hand_overs: int) -> None:
+        wake_ups.handed_over()
+        count_hand_overs(hand_overs)
+
     subjects = SubjectKey(config.subject_key.encode())
-    applier = Applier(catalogue, retention=retention, committed=committed, subjects=subjects)
+    applier = Applier(
+        catalogue,
+        retention=retention,
+        committed=committed,
+        handed_over=handed_over,
+        subjects=subjects,
+        remembered=config.remembered_runs,
+    )
     starter = Starter(
         catalogue, run_ids, retention=retention, committed=committed, subjects=subjects
     )

@@ -34,6 +34,14 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig, TlsConfig):
         unit="connections",
         help="For runs that somebody else holds, publishing, and timers that failed.",
     )
+    remembered_runs: int = setting(
+        10_000,
+        min=0,
+        max=1_000_000,
+        unit="runs",
+        help="Runs that are remembered as they were last written, so that a chained step needs no "
+        "load; 0 loads always.",
+    )
     start_key_retention: float = setting(
         7 * 86_400.0,
         min=0.0,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from perdure_machine.changes import Changes
+from perdure_machine.states import AttemptOutcome
 from perdure_runtime.metrics import counter
 
 RUNS_STARTED = counter("runs_started_total", "Runs that were started.")
@@ -21,3 +22,8 @@ def count(changes: Sequence[Changes]) -> None:
             RUNS_ENDED.labels(str(one.run.run.status)).inc()
         for attempt in one.attempts:
             ATTEMPTS.labels(str(attempt.outcome)).inc()
+
+
+def count_hand_overs(hand_overs: int) -> None:
+    """Count the attempts that ended in hand-overs on remembered runs."""
+    ATTEMPTS.labels(str(AttemptOutcome.COMPLETED)).inc(hand_overs)

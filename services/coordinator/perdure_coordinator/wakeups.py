@@ -51,6 +51,11 @@ class WakeUps(Component):
             self._channels.add(TIMERS)
         self._something.set()
 
+    def handed_over(self) -> None:
+        """Note that runs went on with steps that their reporters hold; after that was written."""
+        self._channels.add(RUNS)
+        self._something.set()
+
     def rows_ready(self) -> None:
         """Note that outbox rows were let go by what is no event of a run; after its commit."""
         self._channels.add(OUTBOX)

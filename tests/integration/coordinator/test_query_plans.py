@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from perdure_store.apply.children import WRITE_CHILDREN
+from perdure_store.apply.hand_overs import WRITE_HAND_OVERS
 from perdure_store.apply.write import WRITE
 from perdure_store.apply.write_scopes import WRITE_SCOPES
 from perdure_store.org_reads import reading
@@ -86,6 +87,7 @@ BY_ROLE = {
         "apply.load_timers",
         "apply.load_inputs",
         "apply.write",
+        "hand_overs.write",
         "scopes.write",
         "scopes.load_scopes",
         "scopes.load_blocks",
@@ -138,6 +140,7 @@ OF_THE_DOCTOR = {"reads.no_way_forward", "reads.unsettled_effects"}
 
 STATEMENTS = {
     "apply.write": WRITE,
+    "hand_overs.write": WRITE_HAND_OVERS,
     "scopes.write": WRITE_SCOPES,
     "children.write": WRITE_CHILDREN,
 }

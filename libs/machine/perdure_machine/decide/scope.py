@@ -52,7 +52,7 @@ def scope_for(
     joined = join() if join is not None and any(read.root == JOIN for read in reads) else None
     loop = loop_values(draft, place) if any(read.root in LOOP_ROOTS for read in reads) else {}
     nodes = _Nodes(draft, place, own, _wanting_rows(reads))
-    facts = _facts(draft.run, tokens(draft, place, reads))
+    facts = run_facts(draft.run, tokens(draft, place, reads))
     return Scope(payload, nodes, facts, joined, error, loop)
 
 
@@ -140,7 +140,8 @@ def _value(step: StepState) -> NodeValue:
     return NodeValue(step.status, step.output, error)
 
 
-def _facts(run: RunState, callbacks: Mapping[str, str]) -> RunFacts:
+def run_facts(run: RunState, callbacks: Mapping[str, str]) -> RunFacts:
+    """Return what expressions see of the run itself."""
     # A UUIDv7 begins with 48 bits of milliseconds: the database time its coordinator knew.
     milliseconds = run.run_id.int >> 80 if run.begun_ms is None else run.begun_ms
     started = datetime.fromtimestamp(milliseconds / 1000, UTC)

@@ -22,6 +22,7 @@ from perdure_machine.definition.document import read_document
 from perdure_machine.definition.draft import Draft, Drafter
 from perdure_machine.definition.edges import check_picks, edges
 from perdure_machine.definition.graph import check_graph
+from perdure_machine.definition.heirs import heirs
 from perdure_machine.definition.inputs import check_input_schema
 from perdure_machine.definition.later import without_later
 from perdure_machine.definition.model import (
@@ -205,7 +206,11 @@ def _built(
         last |= (own or leaf_output(graph)).reads
         built[graph.source.container] = build_graph(graph, own, frozenset(last), run_reads, nodes)
     nodes = {id_: about_the_same(node, subject) for id_, node in nodes.items()}
-    return {"nodes": MappingProxyType(nodes), "graphs": MappingProxyType(built)}
+    return {
+        "nodes": MappingProxyType(nodes),
+        "graphs": MappingProxyType(built),
+        "heirs": MappingProxyType(heirs(nodes)),
+    }
 
 
 def _output(graph: GraphDraft, holder: Draft | None, output: Template | None) -> Template | None:
@@ -219,3 +224,4 @@ def _output(graph: GraphDraft, holder: Draft | None, output: Template | None) ->
 class _Built(TypedDict):
     nodes: Mapping[str, Node]
     graphs: Mapping[str, Graph]
+    heirs: Mapping[str, str]

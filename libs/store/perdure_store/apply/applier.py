@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -10,13 +10,14 @@ from perdure_machine.actions import Action
 from perdure_machine.capacity import Wish
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, decide
+from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Acquire, Event
 from perdure_machine.migration_events import in_turn, migrated_just_now, targets
 from perdure_machine.replacing import replace
-from perdure_machine.replies import Blocked, Reply
+from perdure_machine.replies import Applied, Blocked, Granted, Reply
 from perdure_machine.subjects import NO_KEY, SubjectKey
-from perdure_machine.view import KeyQueue, RunState, View, ViewTooNarrow
+from perdure_machine.view import KeyQueue, RunState, StepState, View, ViewTooNarrow
 from perdure_runtime import fail_points
 from perdure_runtime.errors import Aborted, NotFound, PerdureError, Reason
 
@@ -24,6 +25,7 @@ from perdure_store.apply.batch import (
     MAX_WIDENINGS,
     Answers,
     Committed,
+    HandedOver,
     OrgEvent,
     RunEvents,
     Skipped,
@@ -33,6 +35,11 @@ from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.consent import write_subjects
 from perdure_store.apply.erasing import write_erasures
 from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_keys
+from perdure_store.apply.hand_overs import (
+    RememberedRuns,
+    decide_hand_overs,
+    write_hand_overs,
+)
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
 from perdure_store.apply.mail import hold_ended, write_mail
@@ -50,6 +57,13 @@ from perdure_store.pool import Connection
 from perdure_store.transaction import Transaction, transaction
 
 COMMIT_EVENTS = fail_points.declare("store.commit_events")
+
+REMEMBERED_RUNS = 10_000
+"""Runs that are remembered where nothing else is said."""
+
+
+def _tell_nobody(_hand_overs: int) -> None:
+    """Do nothing about hand-overs."""
 
 
 @dataclass(slots=True)
@@ -74,9 +88,13 @@ class Applier:
         *,
         retention: float,
         committed: Committed,
+        handed_over: HandedOver = _tell_nobody,
         subjects: SubjectKey = NO_KEY,
+        remembered: int = REMEMBERED_RUNS,
     ) -> None:
         self._catalogue = catalogue
+        self._remembered = RememberedRuns(remembered)
+        self._handed_over = handed_over
         self._subjects = subjects
         self._retention = retention
         self._committed = committed
@@ -84,11 +102,33 @@ class Applier:
     async def apply(
         self, connection: Connection, batch: Sequence[RunEvents], *, wait: bool
     ) -> list[Answers | Skipped]:
-        """Apply the events of distinct runs, all or none, and answer each run in order.
+        """Apply the events of distinct runs and answer each run in order.
 
-        Without `wait` a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row
-        was not as the decision saw it, and what the database raises; then nothing was applied.
+        Hand-overs on remembered runs are applied first, the others all or none. Without `wait` a
+        run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row was not as the
+        decision saw it, and what the database raises; what was applied then is a repeat (R5).
         """
+        handed = await self._hand_over(connection, batch)
+        others = [one for one in batch if one.run_id not in handed]
+        answers = iter(await self._apply_all(connection, others, wait=wait) if others else ())
+        return [
+            (handed[one.run_id].reply,) if one.run_id in handed else next(answers) for one in batch
+        ]
+
+    async def _hand_over(
+        self, connection: Connection, batch: Sequence[RunEvents]
+    ) -> dict[UUID, HandOver]:
+        decided = decide_hand_overs(self._remembered, self._catalogue, batch)
+        written = await write_hand_overs(connection, decided)
+        for one in written.values():
+            self._remembered.note(one.run, one.granted.step)
+        if written:
+            self._handed_over(len(written))
+        return written
+
+    async def _apply_all(
+        self, connection: Connection, batch: Sequence[RunEvents], *, wait: bool
+    ) -> list[Answers | Skipped]:
         ahead = _Ahead()
 
         async def attempt(first: frozenset[OrgKey]) -> list[Answers | Skipped]:
@@ -141,7 +181,12 @@ class Applier:
             await self._write(tx, list(folded.values()), keys)
             await places.write({run_id: one.view for run_id, one in folded.items()})
             await block_rows(connection, list(_blocked(present, folded)))
+            tx.on_commit(lambda: self._remember(folded.values()))
         return [_answers(one, folded, wait=wait) for one in batch]
+
+    def _remember(self, folded: Iterable[_Folded]) -> None:
+        for one in folded:
+            self._remembered.note(one.view.run, one.leased())
 
     async def _write(self, tx: Transaction, folded: Sequence[_Folded], keys: KeyLocks) -> None:
         changes = [c for one in folded if (c := one.changes()) is not None]
@@ -264,6 +309,15 @@ class _Folded:
 
     def changes(self) -> Changes | None:
         return collapse(self.loaded, self.actions)
+
+    def leased(self) -> StepState | None:
+        """Return the step that the last of the answers hands out, as all events left it."""
+        number = None
+        for answer in self.answers.values():
+            match answer:
+                case Granted(step=step) | Applied(next=Granted(step=step)):
+                    number = step.step
+        return None if number is None else self.view.steps[number]
 
 
 def run_not_found(run_id: UUID) -> NotFound:

@@ -43,5 +43,8 @@ class Skipped:
 Committed = Callable[[Sequence[Changes]], None]
 """Told of what a transaction wrote, after its commit (R2)."""
 
+HandedOver = Callable[[int], None]
+"""Told how many hand-overs a statement wrote, after it."""
+
 Answers = tuple[Reply | PerdureError, ...]
 """One answer per event of a run, in order."""

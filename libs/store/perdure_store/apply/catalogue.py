@@ -48,6 +48,10 @@ class Catalogue:
             raise DefinitionsMissing(missing)
         return self._definitions
 
+    def known(self, workflow_id: int) -> Definition | None:
+        """Return a definition if it was read already."""
+        return self._definitions.get(workflow_id)
+
     async def complete(
         self, connection: Connection, attempt: Callable[[], Awaitable[Result]]
     ) -> Result:
