@@ -31,6 +31,13 @@ def upsert(*, retries: object = 3, **members: object) -> dict[str, object]:
     return {"a": {"http": call, "retry": {"max": retries}}}
 
 
+def charge(**members: object) -> dict[str, object]:
+    """Return a node that calls a method, which another one looks up."""
+    effect = {"kind": "reconcile", "lookup": {"method": "Find", **members}}
+    call = {"target": "pay.example:443", "service": "shop.v1.Payments", "method": "Charge"}
+    return {"a": {"grpc": {**call, "effect": effect}, "retry": {"max": 3}}}
+
+
 async def lost_in_the_call(driver: Driver, nodes: dict[str, object]) -> UUID:
     """Return a run whose call was lost with its worker, and whose lease is over."""
     await driver.publish(nodes)
@@ -77,10 +84,33 @@ async def test_the_request_of_a_look_up_comes_with_the_step(driver: Driver) -> N
     }
 
 
-async def test_r8_a_lost_call_that_was_performed_is_found_and_not_repeated(driver: Driver) -> None:
-    run = await lost_in_the_call(driver, upsert())
+async def test_the_method_of_a_look_up_comes_with_the_step(driver: Driver) -> None:
+    asked = {"request": {"ref": "${input.id}"}, "metadata": {"x": "${input.id}"}}
+    await driver.publish(charge(**asked, service="shop.v1.Ledger", found="answer.total > 0"))
+    run = await driver.start(INPUT)
+    granted = await driver.acquire(run, "a")
+    assert granted.begins is not None
+    assert (granted.begins.kind, granted.begins.can_look_up) == (EffectKind.RECONCILE, True)
+    assert granted.step.input is not None
+    assert json.loads(granted.step.input)["lookup"] == {
+        "service": "shop.v1.Ledger",
+        "method": "Find",
+        "request": {"ref": "p7"},
+        "metadata": {"x": "p7"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("nodes", "found"),
+    [(upsert(), b'{"status":200,"headers":{},"body":{"id":7}}'), (charge(), b'{"status":404}')],
+    ids=["http", "grpc"],
+)
+async def test_r8_a_lost_call_that_was_performed_is_found_and_not_repeated(
+    driver: Driver, nodes: dict[str, object], found: bytes
+) -> None:
+    run = await lost_in_the_call(driver, nodes)
     granted, event = await looking_up(driver, run)
-    key, found = f"{run}/a/request", answer(200, {"id": 7})
+    key = f"{run}/a/request"
     told = await driver.tell(run, event, key, EffectOutcome.ANSWERED, result=found)
     assert told == EffectSettled(key, found)
     await driver.succeed(granted, found)
@@ -89,15 +119,22 @@ async def test_r8_a_lost_call_that_was_performed_is_found_and_not_repeated(drive
     assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
 
 
-@pytest.mark.parametrize("status", [404, 410])
+@pytest.mark.parametrize(
+    ("nodes", "outcome", "result"),
+    [
+        (upsert(), EffectOutcome.ANSWERED, b'{"status":404,"headers":{},"body":null}'),
+        (upsert(), EffectOutcome.ANSWERED, b'{"status":410,"headers":{},"body":null}'),
+        (charge(), EffectOutcome.NOT_PERFORMED, b""),
+    ],
+    ids=["http 404", "http 410", "grpc"],
+)
 async def test_r8_a_lost_call_that_is_not_found_is_made_again_under_its_key(
-    driver: Driver, status: int
+    driver: Driver, nodes: dict[str, object], outcome: EffectOutcome, result: bytes
 ) -> None:
-    run = await lost_in_the_call(driver, upsert())
+    run = await lost_in_the_call(driver, nodes)
     granted, event = await looking_up(driver, run)
     key = f"{run}/a/request"
-    told = await driver.tell(run, event, key, EffectOutcome.ANSWERED, result=answer(status, None))
-    assert told == EffectRefused()
+    assert await driver.tell(run, event, key, outcome, result=result) == EffectRefused()
     again = await driver.begin(granted)
     assert isinstance(again, EffectBegun)
     assert (again.effect.key, again.effect.calls) == (key, 2)
@@ -118,8 +155,27 @@ async def test_the_definition_says_what_the_answer_to_a_look_up_means(
     assert told == (EffectSettled(key, b'{"id": 7}') if is_found else EffectRefused())
 
 
-async def test_r8_an_answer_that_cannot_be_read_tells_nothing(driver: Driver) -> None:
-    run = await lost_in_the_call(driver, upsert(found="answer.body.total > 0"))
+@pytest.mark.parametrize(("charges", "is_found"), [([{"id": "c1"}], True), ([], False)])
+async def test_the_definition_says_what_the_message_of_a_look_up_means(
+    driver: Driver, charges: list[object], *, is_found: bool
+) -> None:
+    reading = {"found": "size(answer.charges) > 0", "output": "${answer.charges[0]}"}
+    run = await lost_in_the_call(driver, charge(**reading))
+    _, event = await looking_up(driver, run)
+    key, found = f"{run}/a/request", json.dumps({"charges": charges}).encode()
+    told = await driver.tell(run, event, key, EffectOutcome.ANSWERED, result=found)
+    assert told == (EffectSettled(key, b'{"id": "c1"}') if is_found else EffectRefused())
+
+
+@pytest.mark.parametrize(
+    "nodes",
+    [upsert(found="answer.body.total > 0"), charge(found="answer.total > 0")],
+    ids=["http", "grpc"],
+)
+async def test_r8_an_answer_that_cannot_be_read_tells_nothing(
+    driver: Driver, nodes: dict[str, object]
+) -> None:
+    run = await lost_in_the_call(driver, nodes)
     _, event = await looking_up(driver, run)
     key = f"{run}/a/request"
     told = await driver.tell(run, event, key, EffectOutcome.ANSWERED, result=answer(200, "maybe"))

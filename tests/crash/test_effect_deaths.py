@@ -1,7 +1,8 @@
 """A worker dies at each place of an outside call, for each kind of effect (R8, protocol p4).
 
-One run makes three calls: `pay` to a provider that honours the key, `book` to one that can be asked
-by key, `fax` to one that knows nothing of keys. What was really done is counted by the providers.
+One run makes four calls: `pay` to a provider that honours the key, `book` and the method `charge`
+to such as can be asked by key, `fax` to one that knows nothing of keys. What was really done is
+counted by the providers.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import pytest
 import pytest_asyncio
 from perdure_contracts.v1.run_pb2 import Run
 from perdure_runtime.fail_points import Side
+from perdure_testkit.grpc_provider import KEY_NAME, GrpcProvider, Said
 from perdure_testkit.nemesis import lapse_effects
 from perdure_testkit.provider import IGNORED, Behaviour, Provider
 from perdure_testkit.verdict import assert_nothing_left, ended
@@ -25,11 +27,12 @@ from tests.crash.stage import RUN_SECONDS, Stage
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(120)]
 
-NODES = ("pay", "book", "fax")
+PATHS = ("pay", "book", "fax")
+NODES = (*PATHS, "charge")
 WORKER = "worker"
 
 WORKFLOW = """
-name: three_calls
+name: four_calls
 on_error: finish_others
 nodes:
   pay:
@@ -49,6 +52,18 @@ nodes:
     http: {method: POST, url: "${input.unkeyed}/fax", effect: none}
     timeout: 20s
     retry: *again
+  charge:
+    grpc:
+      target: ${input.methods}
+      plaintext: true
+      service: testkit.v1.Payments
+      method: Charge
+      request: {cents: 7}
+      effect:
+        kind: reconcile
+        lookup: {method: Find, request: {key: "${run.id}/charge/request"}}
+    timeout: 20s
+    retry: *again
 """
 
 
@@ -58,20 +73,27 @@ class Outside:
 
     keyed: Provider
     unkeyed: Provider
+    methods: GrpcProvider
 
     def of(self, node: str) -> Provider:
         return self.keyed if node == "pay" else self.unkeyed
 
-    def all(self, behaviour: Behaviour) -> None:
-        for node in NODES:
-            self.of(node).script(f"/{node}", behaviour)
+    def all(self, *, hold: asyncio.Event | None = None, delay: asyncio.Event | None = None) -> None:
+        """Let the next call of each node wait before its work, or after it."""
+        for node in PATHS:
+            self.of(node).script(f"/{node}", Behaviour(hold=hold, delay=delay))
+        self.methods.script(Said(hold=hold, delay=delay))
 
     def worked(self, run_id: str, node: str) -> int:
-        return self.of(node).times_worked(key_of(run_id, node))
+        provider = self.of(node) if node in PATHS else self.methods
+        return provider.times_worked(key_of(run_id, node))
 
     def was_called(self, run_id: str, node: str) -> bool:
-        key = key_of(run_id, node)
-        return any(call.key == key for call in self.of(node).calls)
+        if node in PATHS:
+            keys = {call.key for call in self.of(node).calls}
+        else:
+            keys = {metadata[KEY_NAME] for _, metadata in self.methods.calls}
+        return key_of(run_id, node) in keys
 
     async def all_called(self, run_id: str) -> None:
         await eventually(
@@ -90,12 +112,12 @@ def key_of(run_id: str, node: str) -> str:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
 async def outside(matrix_stage: Stage) -> AsyncIterator[Outside]:
-    found = Outside(Provider(), Provider(IGNORED))
-    for provider in (found.keyed, found.unkeyed):
+    found = Outside(Provider(), Provider(IGNORED), GrpcProvider(honours=False))
+    for provider in (found.keyed, found.unkeyed, found.methods):
         await provider.start()
     await matrix_stage.client.publish_workflow(WORKFLOW)
     yield found
-    for provider in (found.keyed, found.unkeyed):
+    for provider in (found.keyed, found.unkeyed, found.methods):
         await provider.stop()
 
 
@@ -103,8 +125,12 @@ Death = Callable[[Stage, Outside], Awaitable[str]]
 
 
 async def start(stage: Stage, outside: Outside) -> str:
-    given = {"keyed": outside.keyed.url(""), "unkeyed": outside.unkeyed.url("")}
-    return (await stage.client.start_run("three_calls", given)).run_id
+    given = {
+        "keyed": outside.keyed.url(""),
+        "unkeyed": outside.unkeyed.url(""),
+        "methods": outside.methods.target,
+    }
+    return (await stage.client.start_run("four_calls", given)).run_id
 
 
 def at(point: str, side: Side) -> Death:
@@ -123,7 +149,7 @@ def at(point: str, side: Side) -> Death:
 async def in_flight(stage: Stage, outside: Outside) -> str:
     """Die while every call is open; the providers do the work all the same."""
     gate = asyncio.Event()
-    outside.all(Behaviour(hold=gate))
+    outside.all(hold=gate)
     run_id = await start(stage, outside)
     await outside.all_called(run_id)
     await stage.engine.supervisor.kill(WORKER)
@@ -135,7 +161,7 @@ async def in_flight(stage: Stage, outside: Outside) -> str:
 async def after_the_work(stage: Stage, outside: Outside) -> str:
     """Die when every provider has done its work and none has answered."""
     never = asyncio.Event()
-    outside.all(Behaviour(delay=never))
+    outside.all(delay=never)
     run_id = await start(stage, outside)
     await outside.all_worked(run_id)
     await stage.engine.supervisor.kill(WORKER)
@@ -164,7 +190,7 @@ async def settled_or_in_review(stage: Stage, run_id: str) -> Run:
         run = await stage.client.get_run(run_id)
         status = {effect.key: effect.status for effect in run.effects}
         is_over = run.status != perdure.RunStatus.RUN_STATUS_RUNNING
-        others = {status.get(key_of(run_id, node)) for node in ("pay", "book")}
+        others = {status.get(key_of(run_id, node)) for node in NODES if node != "fax"}
         waits = status.get(key_of(run_id, "fax")) == "needs_review"
         found[:] = [run]
         return is_over or (waits and others == {"settled"})

@@ -223,7 +223,7 @@ async def test_what_no_method_takes_is_never_called(
     inside: Caller, provider: GrpcProvider, more: dict[str, Any], code: str
 ) -> None:
     outcome = await inside.call(provider.target, **more)
-    assert (outcome.code, outcome.error_class) == (code, ErrorClass.PERMANENT)
+    assert (outcome.code, outcome.error_class) == (code, ErrorClass.PERMANENT), outcome
     assert outcome.effect is Effect.NOT_PERFORMED
     assert provider.calls == []
 
@@ -247,6 +247,16 @@ async def test_a_server_that_does_not_describe_itself_is_called_by_given_descrip
     assert isinstance(await knowing.call(provider.target), Completed)
     for one in (plain, knowing):
         await one.egress.stop()
+    await provider.stop()
+
+
+@pytest.mark.parametrize("refusal", [grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INTERNAL])
+async def test_a_server_that_describes_itself_by_the_older_way_alone_is_called(
+    inside: Caller, refusal: grpc.StatusCode
+) -> None:
+    provider = GrpcProvider(newest=refusal)
+    await provider.start()
+    assert isinstance(await inside.call(provider.target), Completed)
     await provider.stop()
 
 

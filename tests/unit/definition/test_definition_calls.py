@@ -59,6 +59,16 @@ def test_a_method_goes_over_tls_and_has_an_effect_unless_it_says_otherwise() -> 
     assert method("effect: repeatable").effect is EffectKind.REPEATABLE
 
 
+def test_a_method_is_looked_up_by_one_of_its_own_service_unless_it_says_otherwise() -> None:
+    assert method("effect: none").lookup is None
+    looked_up = method("effect: {kind: reconcile, lookup: {method: Find}}").lookup
+    assert looked_up is not None
+    assert (looked_up.service, looked_up.method, looked_up.request) == ("s.S", "Find", None)
+    other = method("effect: {kind: provider, lookup: {method: Find, service: t.T}}").lookup
+    assert other is not None
+    assert other.service == "t.T"
+
+
 @pytest.mark.parametrize(
     "members", ["service: 'a b'", "method: a/b", "metadata: {Upper: 1}", "deadline: 5"]
 )

@@ -259,27 +259,6 @@ def test_only_a_call_with_an_estimate_tells_what_it_spent(kind: str, reason: str
     assert found == {"nodes.a.spent": [reason]}
 
 
-LOOKUP = "lookup: {url: l}"
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        ("http: {url: u, effect: reconcile}", "it says how to look up whether the call"),
-        ("http: {url: u, effect: {kind: reconcile}}", "it says how to look up whether the call"),
-        (f"http: {{url: u, effect: {{kind: none, {LOOKUP}}}}}", "a call of kind `none` is not"),
-    ],
-)
-def test_a_call_is_looked_up_if_and_only_if_its_kind_says_so(kind: str, reason: str) -> None:
-    ((_, (found,)),) = problems(f"name: w\nnodes: {{a: {{{kind}}}}}").items()
-    assert found.startswith(reason)
-
-
-def test_the_answer_to_a_look_up_is_read_in_the_look_up_alone() -> None:
-    found = problems("name: w\nnodes: {a: {transform: '${answer.body}'}}")
-    assert list(found) == ["nodes.a.transform"]
-
-
 @pytest.mark.parametrize(
     "key", ["lane: io", "retry: {max: 1}", "timeout: 1s", "priority: 1", "connection: crm"]
 )

@@ -56,7 +56,22 @@ ON: dict[str, dict[str, Any]] = {
     "effect_key": {"http": {"url": "u", "method": "POST"}},
     "spent": {"http": {"url": "u", "method": "POST"}, "cost": 1},
 }
-PLACES = ("exclusive", "node", *LEAST, "case", "handler", "retry_rule")
+EFFECTS: dict[str, tuple[str, dict[str, Any]]] = {
+    "http_effect": ("http", {"url": "l"}),
+    "grpc_effect": ("grpc", {"method": "Find"}),
+}
+"""Each with the kind of node that it stands in, and its least look-up."""
+PLACES = (
+    "exclusive",
+    "node",
+    *LEAST,
+    *EFFECTS,
+    "http_lookup",
+    "grpc_lookup",
+    "case",
+    "handler",
+    "retry_rule",
+)
 
 
 def document(node: dict[str, Any], **members: Any) -> dict[str, Any]:
@@ -82,6 +97,9 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
             if name == "one_of":
                 body["handler"] = "${input.by}.send"
             yield f"{kind}.{name}", document({kind: one_of_two(body)})
+    for place, (kind, least) in EFFECTS.items():
+        for name, effect in effects(definitions, place, least):
+            yield name, document({kind: {**LEAST[kind], "effect": effect}})
     for name, value in each(definitions["retry_rule"]["properties"]):
         yield f"retry.{name}", document({"task": {"handler": "h"}, "retry": {name: value}})
     for name, value in each(definitions["exclusive"]["properties"]):
@@ -95,6 +113,20 @@ def examples() -> Iterator[tuple[str, dict[str, Any]]]:
     for name, value in each(definitions["handler"]["properties"]):
         handler = {"output": 1, name: value} if name == "when" else {name: value}
         yield f"handler.{name}", document({"task": {"handler": "h"}, "on_failure": [handler]})
+
+
+def effects(
+    definitions: dict[str, Any], place: str, least: dict[str, Any]
+) -> Iterator[tuple[str, dict[str, Any]]]:
+    for value in definitions[place]["examples"]:
+        yield place, value
+    for name, value in each(definitions[place]["properties"]):
+        yield f"{place}.{name}", {"kind": "provider", name: value}
+    lookup = place.replace("effect", "lookup")
+    for value in definitions[lookup]["examples"]:
+        yield lookup, {"kind": "reconcile", "lookup": value}
+    for name, value in each(definitions[lookup]["properties"]):
+        yield f"{lookup}.{name}", {"kind": "reconcile", "lookup": {**least, name: value}}
 
 
 def one_of_two(body: dict[str, Any]) -> dict[str, Any]:
@@ -145,6 +177,7 @@ GIVEN: dict[str, Any] = {
     "region": "eu",
     "version": 2,
     "report": OTHER_RUN,
+    "reference": "r7",
 }
 CALLED = ("invoice", "eu-report", "other")
 ANSWER = {

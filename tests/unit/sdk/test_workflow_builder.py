@@ -182,6 +182,13 @@ construct(
           success: [200, 404]
       b: {http: {url: "${input.url}", method: DELETE, effect: none}}
       c: {http: {url: u, timeouts: {connect: 2s, read: 10}, redirects: 0}}
+      d:
+        http:
+          url: u
+          method: POST
+          effect:
+            kind: reconcile
+            lookup: {url: "l/${input.id}", found: answer.body.total == 1, output: "${answer.body}"}
     """,
     wf.Workflow(
         "calls",
@@ -197,6 +204,18 @@ construct(
             ),
             B: wf.Http(wf.INPUT["url"], method="DELETE", effect="none"),
             C: wf.Http("u", timeouts=wf.Timeouts("2s", 10), redirects=0),
+            D: wf.Http(
+                "u",
+                method="POST",
+                effect=wf.Effect(
+                    "reconcile",
+                    lookup=wf.HttpLookup(
+                        f"l/{wf.INPUT['id']}",
+                        found=wf.ANSWER["body"]["total"] == 1,
+                        output=wf.ANSWER["body"],
+                    ),
+                ),
+            ),
         },
     ),
 )
@@ -214,6 +233,19 @@ construct(
           metadata: {x-run: "${run.id}"}
           effect: provider
       b: {grpc: {target: "h:1", service: s, method: M, plaintext: true}}
+      c:
+        grpc:
+          target: h:1
+          service: s
+          method: M
+          effect:
+            kind: reconcile
+            lookup:
+              method: Find
+              service: t
+              request: {id: "${input.id}"}
+              metadata: {x: 1}
+              found: answer.total == 1
     """,
     wf.Workflow(
         "methods",
@@ -227,6 +259,21 @@ construct(
                 effect="provider",
             ),
             B: wf.Grpc("h:1", "s", "M", plaintext=True),
+            C: wf.Grpc(
+                "h:1",
+                "s",
+                "M",
+                effect=wf.Effect(
+                    "reconcile",
+                    lookup=wf.GrpcLookup(
+                        "Find",
+                        {"id": wf.INPUT["id"]},
+                        service="t",
+                        metadata={"x": 1},
+                        found=wf.ANSWER["total"] == 1,
+                    ),
+                ),
+            ),
         },
     ),
 )

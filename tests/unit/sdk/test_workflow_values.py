@@ -66,6 +66,10 @@ SCHEMA: dict[str, Any] = json.loads(schema_text())
 KINDS = {kind.NAME: kind for kind in wf.Kind.__subclasses__()}
 PARTS: dict[str, tuple[type[Part], ...]] = {
     "case": (wf.Case,),
+    "http_effect": (wf.Effect,),
+    "http_lookup": (wf.HttpLookup,),
+    "grpc_effect": (wf.Effect,),
+    "grpc_lookup": (wf.GrpcLookup,),
     "fail": (wf.Failure,),
     "handler": (wf.CatchThen, wf.CatchOutput, wf.FailAs),
     "retry_rule": (wf.Retry,),

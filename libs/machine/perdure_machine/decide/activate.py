@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from perdure_machine.actions import PutStep, SetTimer
 from perdure_machine.decide.begin_child import CannotBegin, begin_child, cancel_other
 from perdure_machine.decide.blocks import begin_block
-from perdure_machine.decide.calling import grpc_input, lookup_input, rendered
+from perdure_machine.decide.calling import call_expressions, call_input
 from perdure_machine.decide.catching import made_error
 from perdure_machine.decide.choosing import chosen
 from perdure_machine.decide.connecting import chosen_connection, has_place, keep_connection
@@ -44,7 +43,7 @@ from perdure_machine.definition.model import (
     Transform,
     Wait,
 )
-from perdure_machine.definition.outside import Call, Grpc, Http, Lookup
+from perdure_machine.definition.outside import Call, Grpc, Http
 from perdure_machine.events import Queue
 from perdure_machine.expressions import (
     Expression,
@@ -56,7 +55,6 @@ from perdure_machine.expressions import (
     render,
 )
 from perdure_machine.node_error import ErrorClass, expression_error
-from perdure_machine.payload import object_bytes
 from perdure_machine.places import At, Place
 from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus, TimerKind
@@ -231,24 +229,7 @@ def _work_input(draft: Draft, kind: Task | Call, scope: Scope) -> bytes:
         if kind.choice is not None:
             chosen(kind, scope)  # or the node fails before anybody is asked
         return run_input(draft) if kind.input is None else render(kind.input, scope)
-    if isinstance(kind, Grpc):
-        return grpc_input(kind, scope)
-    members = {"method": json.dumps(kind.method).encode(), "url": render(kind.url, scope)}
-    if kind.headers:
-        members["headers"] = rendered(kind.headers, scope)
-    if kind.query:
-        members["query"] = rendered(kind.query, scope)
-    if kind.body is not None:
-        members["body"] = render(kind.body, scope)
-    if kind.success:
-        members["success"] = json.dumps(sorted(kind.success)).encode()
-    if kind.timeouts:
-        members["timeouts"] = json.dumps(dict(kind.timeouts)).encode()
-    if kind.redirects is not None:
-        members["redirects"] = str(kind.redirects).encode()
-    if kind.lookup is not None:
-        members["lookup"] = lookup_input(kind.lookup, scope)
-    return object_bytes(members)
+    return call_input(kind, scope)
 
 
 def _refuse_step(draft: Draft, node: Node, place: Place) -> StepState:
@@ -270,21 +251,12 @@ def expressions_of(node: Node) -> list[Expression | Template | None]:
     return [node.when, node.deadline, *about, *_of_kind(node.kind)]
 
 
-def _of_lookup(lookup: Lookup | None) -> list[Expression | Template | None]:
-    if lookup is None:
-        return []
-    return [lookup.url, lookup.body, *lookup.headers.values(), *lookup.query.values()]
-
-
 def _of_kind(kind: Kind) -> list[Expression | Template | None]:
     match kind:
         case Task():
             return [kind.input, kind.choice]
-        case Http():
-            request = [kind.url, kind.body, *kind.headers.values(), *kind.query.values()]
-            return [*request, *_of_lookup(kind.lookup)]
-        case Grpc():
-            return [kind.target, kind.request, *kind.metadata.values()]
+        case Http() | Grpc():
+            return call_expressions(kind)
         case Wait():
             return [kind.duration]
         case Transform():

@@ -22,7 +22,7 @@ from perdure_machine.decide.suspending import (
     rouse_waiter,
 )
 from perdure_machine.decide.uncaught import end_failed
-from perdure_machine.definition.outside import EffectKind, Lookup
+from perdure_machine.definition.outside import EffectKind, HttpLookup, Lookup
 from perdure_machine.events import SettleEffect
 from perdure_machine.expressions import ExpressionFailed, evaluate_bool, render
 from perdure_machine.payload import cut
@@ -198,7 +198,7 @@ def _read_answer(
 ) -> tuple[EffectOutcome, bytes]:
     expressions = [lookup.found, lookup.output]
     scope = replace(scope_for(draft, step.place, expressions), answer=answer)
-    if (cut(answer, ("status",)) or b"") in _NOT_FOUND:
+    if isinstance(lookup, HttpLookup) and (cut(answer, ("status",)) or b"") in _NOT_FOUND:
         return EffectOutcome.NOT_PERFORMED, answer
     if lookup.found is not None and not evaluate_bool(lookup.found, scope):
         return EffectOutcome.NOT_PERFORMED, answer

@@ -12,6 +12,7 @@ from perdure_machine.definition.about import check_about, check_spent
 from perdure_machine.definition.compiling import NodeCompiler, mapping, texts
 from perdure_machine.definition.effects import REPEATABLE_METHODS, effect, effect_key
 from perdure_machine.definition.later import is_later_kind
+from perdure_machine.definition.lookups import grpc_lookup, http_lookup
 from perdure_machine.definition.model import (
     CONNECTION_NAME,
     DEFAULT_LANE,
@@ -256,7 +257,7 @@ class Drafter(NodeCompiler):
             success=frozenset(_integers(body.get("success"))),
             timeouts=self._timeouts(body),
             redirects=self._redirects(body.get("redirects"), method, declared.kind),
-            lookup=declared.lookup,
+            lookup=http_lookup(self, body),
         )
 
     def _grpc(self, body: Mapping[str, Json]) -> Grpc:
@@ -270,6 +271,7 @@ class Drafter(NodeCompiler):
             plaintext=body.get("plaintext") is True,
             effect=declared.kind,
             effect_keep=declared.keep,
+            lookup=grpc_lookup(self, body),
         )
 
     def _timeouts(self, body: Mapping[str, Json]) -> Mapping[str, float]:

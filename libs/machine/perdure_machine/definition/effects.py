@@ -1,4 +1,4 @@
-"""Compiles what a node says of its effect: how its call may be repeated, and looked up."""
+"""Compiles what a node says of its effect: how its call may be repeated."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 from perdure_machine.definition.compiling import NodeCompiler, mapping
 from perdure_machine.definition.model import Kind
-from perdure_machine.definition.outside import CALLS, EffectKind, Lookup
+from perdure_machine.definition.outside import CALLS, EffectKind
 from perdure_machine.expressions import Template
 from perdure_machine.expressions.values import Json
 
 DECLARED = tuple(EffectKind)
 REPEATABLE_METHODS = ("GET", "HEAD")
+_HINTS = {"http": "add `lookup: {url: ...}`", "grpc": "add `lookup: {method: ...}`"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,20 +22,18 @@ class Declared:
 
     kind: EffectKind
     keep: float | None = None
-    lookup: Lookup | None = None
 
 
 def effect(compiler: NodeCompiler, kind: str, effect: Json, method: str = "") -> Declared:
-    """Compile the effect of a node of `kind` whose call is made by `method`."""
+    """Compile the effect of a node of `kind` whose call is made by the HTTP `method`, if by one."""
     members = mapping(effect)
     named = members.get("kind") if members else effect
     if not isinstance(named, str) or named not in DECLARED:
         return Declared(EffectKind.REPEATABLE if method in REPEATABLE_METHODS else EffectKind.NONE)
-    lookup = _lookup(compiler, kind, members["lookup"]) if "lookup" in members else None
     declared = EffectKind(named)
-    _check(compiler, kind, declared, lookup)
+    _check(compiler, kind, declared, is_looked_up="lookup" in members)
     keep = compiler.seconds(members, kind, "effect", "keep") if members else None
-    return Declared(declared, keep, lookup)
+    return Declared(declared, keep)
 
 
 def effect_key(compiler: NodeCompiler, kind: Kind, node: Mapping[str, Json]) -> Template | None:
@@ -51,26 +50,11 @@ def effect_key(compiler: NodeCompiler, kind: Kind, node: Mapping[str, Json]) -> 
     return compiler.optional(node, "effect_key")
 
 
-def _lookup(compiler: NodeCompiler, kind: str, given: Json) -> Lookup:
-    body, where = mapping(given), (kind, "effect", "lookup")
-    return Lookup(
-        method=str(body.get("method", "GET")),
-        url=compiler.template(body.get("url"), *where, "url"),
-        headers=compiler.templates(body.get("headers"), *where, "headers"),
-        query=compiler.templates(body.get("query"), *where, "query"),
-        body=compiler.optional(body, *where, "body"),
-        found=compiler.condition(body, *where, "found"),
-        output=compiler.optional(body, *where, "output"),
-    )
-
-
-def _check(compiler: NodeCompiler, kind: str, declared: EffectKind, lookup: Lookup | None) -> None:
+def _check(compiler: NodeCompiler, kind: str, declared: EffectKind, *, is_looked_up: bool) -> None:
     path = (*compiler.path, kind, "effect")
-    if kind == "grpc" and (lookup is not None or declared is EffectKind.RECONCILE):
-        compiler.problems.add(path, "a call of a gRPC method cannot be looked up", "use `http`")
-    elif declared is EffectKind.RECONCILE and lookup is None:
+    if declared is EffectKind.RECONCILE and not is_looked_up:
         reason = "it says how to look up whether the call was performed"
-        compiler.problems.add(path, reason, "add `lookup: {url: ...}`")
-    if declared in (EffectKind.NONE, EffectKind.REPEATABLE) and lookup is not None:
+        compiler.problems.add(path, reason, _HINTS[kind])
+    if declared in (EffectKind.NONE, EffectKind.REPEATABLE) and is_looked_up:
         reason = f"a call of kind `{declared}` is not looked up"
         compiler.problems.add((*path, "lookup"), reason, "write `kind: reconcile`")

@@ -27,7 +27,7 @@ class EffectKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class HttpLookup:
     """A request that finds out whether a call was performed, and the reading of its answer.
 
     `found` and `output` read the root `answer`; without `found` any good answer says so, without
@@ -41,6 +41,24 @@ class Lookup:
     body: Template | None
     found: Expression | None
     output: Template | None
+
+
+@dataclass(frozen=True, slots=True)
+class GrpcLookup:
+    """A method, at the target of the call itself, that finds out whether that was performed.
+
+    Its answer is read as that of a `HttpLookup`.
+    """
+
+    service: str
+    method: str
+    request: Template | None
+    metadata: Mapping[str, Template]
+    found: Expression | None
+    output: Template | None
+
+
+Lookup: TypeAlias = HttpLookup | GrpcLookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +81,7 @@ class Http:
     success: frozenset[int]
     timeouts: Mapping[str, float]
     redirects: int | None
-    lookup: Lookup | None = None
+    lookup: HttpLookup | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +101,7 @@ class Grpc:
     plaintext: bool
     effect: EffectKind
     effect_keep: float | None
-    lookup: Lookup | None = None
+    lookup: GrpcLookup | None = None
 
 
 CALLS = (Http, Grpc)

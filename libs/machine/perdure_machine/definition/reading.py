@@ -30,6 +30,7 @@ from perdure_machine.places import holder_of
 ReadAt = tuple[Path, Read]
 
 _FILTER = ("signal", "filter")
+_LOOKUP = ("effect", "lookup")
 _READS_ANSWER = ("found", "output")
 _SEEN = "a node sees those that it needs, and what the nodes around it need"
 _GIVEN_INSIDE = {
@@ -51,7 +52,7 @@ _HINTS = {
     ),
     ANSWER: (
         "`answer` is there in the `found` and the `output` of a `lookup` only",
-        "answer.status, answer.headers, answer.body",
+        "of `http` answer.status, answer.headers, answer.body; of `grpc` answer is the message",
     ),
     SIGNAL: (
         "`signal` is there in the `filter` of a signal only",
@@ -194,13 +195,8 @@ def _own_roots(path: Path, draft: Draft) -> frozenset[str]:
 
 def _answer(path: Path) -> set[str]:
     """Return the root that reads the answer to a look-up, where one is read."""
-    is_reading = len(path) > 1 and "lookup" in path and _in_lookup(path) in _READS_ANSWER
+    is_reading = path[-3:-1] == _LOOKUP and path[-1] in _READS_ANSWER
     return {ANSWER} if is_reading else set()
-
-
-def _in_lookup(path: Path) -> str | int | None:
-    after = path[path.index("lookup") + 1 :]
-    return after[0] if after else None
 
 
 def _check_quorum(

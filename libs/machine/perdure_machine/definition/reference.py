@@ -45,7 +45,11 @@ _SECTIONS = (
     _Section("Every node", "node"),
     _Section("Kind `task`", "task"),
     _Section("Kind `http`", "http"),
+    _Section("Effects of `http`", "http_effect"),
+    _Section("Look-ups by `http`", "http_lookup"),
     _Section("Kind `grpc`", "grpc"),
+    _Section("Effects of `grpc`", "grpc_effect"),
+    _Section("Look-ups by `grpc`", "grpc_lookup"),
     _Section("Kind `wait`", "wait"),
     _Section("Kind `transform`", "transform"),
     _Section("Kind `switch`", "switch"),
@@ -160,6 +164,10 @@ _NAMES = {
     "join": "join",
     "case": "case",
     "handler": "handler",
+    "http_effect": "effect",
+    "http_lookup": "look-up",
+    "grpc_effect": "effect",
+    "grpc_lookup": "look-up",
     "deadline": "duration or expression",
 }
 

@@ -24,6 +24,7 @@ line takes `module:hello` where it takes a file.
 from perdure.workflow.blocks import Backoff, Carry, Failures, ForEach, Group, Repeat, Source
 from perdure.workflow.document import AtEnd, Exclusive, Limits, Workflow
 from perdure.workflow.expressions import (
+    ANSWER,
     CARRY,
     CURSOR,
     ERROR,
@@ -47,7 +48,9 @@ from perdure.workflow.kinds import (
     Fail,
     Finish,
     Grpc,
+    GrpcLookup,
     Http,
+    HttpLookup,
     Run,
     Signal,
     Switch,
@@ -70,6 +73,7 @@ from perdure.workflow.options import (
 from perdure.workflow.parts import UNSET, Duration, Node
 
 __all__ = [
+    "ANSWER",
     "CARRY",
     "CURSOR",
     "ERROR",
@@ -102,7 +106,9 @@ __all__ = [
     "ForEach",
     "Group",
     "Grpc",
+    "GrpcLookup",
     "Http",
+    "HttpLookup",
     "Kind",
     "Limits",
     "Node",

@@ -154,6 +154,11 @@ ERROR = Expr("error")
 SIGNAL = Expr("signal")
 """The signal that a `filter` is asked about: `name`, `data`, `id`, `key`."""
 
+ANSWER = Expr("answer")
+"""What a look-up was answered, in its `found` and `output`: of `HttpLookup` `status`, `headers` and
+`body`, of `GrpcLookup` the message.
+"""
+
 THIS = Expr("this")
 """The step that a `Compensation` takes back: `status`, `input`, `output`, `error`."""
 

@@ -13,7 +13,7 @@ from perdure.workflow.parts import UNSET, Duration, Json, Node, Part, Unset
 Scalar: TypeAlias = str | float | bool | Expr
 Method: TypeAlias = Literal["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"]
 ParentEnd: TypeAlias = Literal["cancel", "abandon", "wait"]
-EffectKind: TypeAlias = Literal["provider", "none", "repeatable"]
+EffectKind: TypeAlias = Literal["provider", "reconcile", "none", "repeatable"]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,11 +30,39 @@ class Task(Kind):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HttpLookup(Part):
+    """A request that finds out whether a call was performed; `found` and `output` read `ANSWER`."""
+
+    url: str | Expr
+    method: Literal["GET", "HEAD", "POST"] | Unset = UNSET
+    headers: Mapping[str, Scalar] | Unset = UNSET
+    query: Mapping[str, Scalar] | Unset = UNSET
+    body: Value | Unset = UNSET
+    found: Expr | bool | Unset = UNSET
+    output: Value | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GrpcLookup(Part):
+    """A method that finds out whether a call was performed; `found` and `output` read `ANSWER`."""
+
+    method: str
+    request: Value | Unset = UNSET
+    service: str | Unset = UNSET
+    metadata: Mapping[str, Scalar] | Unset = UNSET
+    found: Expr | bool | Unset = UNSET
+    output: Value | Unset = UNSET
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Effect(Part):
-    """How an outside call may be repeated, and how long the provider keeps its key."""
+    """How an outside call may be repeated, how long the provider keeps its key, and what finds out
+    whether the call was performed.
+    """
 
     kind: EffectKind
     keep: Duration | Unset = UNSET
+    lookup: HttpLookup | GrpcLookup | Unset = UNSET
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -30,7 +30,7 @@ class Unset(Enum):
 UNSET: Final = Unset.UNSET
 """What a member is that the document does not have; None is the document's `null`."""
 
-_CONDITIONS = frozenset({"when", "until", "while_", "stop_when", "filter"})
+_CONDITIONS = frozenset({"when", "until", "while_", "stop_when", "filter", "found"})
 """Members that hold bare CEL."""
 
 

@@ -49,11 +49,17 @@ def hidden(outcome: Outcome, connection: ConnectionGrant) -> Outcome:
     """Return a failure without the secrets of its connection, which the other side may repeat."""
     if not isinstance(outcome, Failed):
         return outcome
-    message, details = outcome.message, outcome.details
+    details = outcome.details
     for secret in _secrets(connection):
-        message = message.replace(secret, HIDDEN)
         details = details.replace(secret.encode(), HIDDEN.encode())
-    return replace(outcome, message=message, details=details)
+    return replace(outcome, message=hidden_in(outcome.message, connection), details=details)
+
+
+def hidden_in(text: str, connection: ConnectionGrant) -> str:
+    """Return a text for people without the secrets of a connection."""
+    for secret in _secrets(connection):
+        text = text.replace(secret, HIDDEN)
+    return text
 
 
 def _leads_to(base: httpx.URL, request: GrpcRequest) -> bool:

@@ -15,11 +15,13 @@ from dataclasses import dataclass
 
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_contracts.internal.v1 import effects_pb2 as pb
-from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
+from perdure_contracts.internal.v1.dispatch_pb2 import EffectOutcome, StepGrant
 from perdure_runtime.errors import PerdureError, clean_text
 
 from perdure_worker.coordinator import Answered
 from perdure_worker.effect_calls import EffectCalls, why_refused
+from perdure_worker.executors.account import hidden_in
+from perdure_worker.executors.port import TryContext
 from perdure_worker.outcome import Completed, Dropped, Effect, ErrorClass, Failed, Outcome
 
 OUTCOME_UNKNOWN = "OUTCOME_UNKNOWN"
@@ -27,34 +29,41 @@ MAX_NOTE_CHARACTERS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class LookedUp:
-    """What a look-up was answered, as the output of a call would be; None if nothing is known.
-
-    `note` is for people.
+class Finding:
+    """What was found out about a call. `answer` is what a look-up was given, as the output of a
+    call would be, for the definition to read; `note` is for people.
     """
 
-    answer: bytes | None
+    outcome: EffectOutcome.ValueType
+    answer: bytes = b""
     note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class BegunCall:
+class OutsideCall:
     """A call of an executor: how to make it, and how to find out what became of an earlier one.
 
-    `seconds` is the longest that it may take, `digest` that of what it asks for. While it is open,
-    `open_calls` holds its token.
+    Both take until when they may last, an instant of the monotonic clock: `total` seconds, where
+    the try has no deadline. `digest` gives that of what the call asks for.
     """
 
     grant: StepGrant
-    seconds: float
-    digest: bytes
-    call: Callable[[], Awaitable[Outcome]]
-    look_up: Callable[[], Awaitable[LookedUp]]
-    open_calls: set[str]
+    context: TryContext
+    total: float
+    digest: Callable[[], bytes]
+    call: Callable[[float], Awaitable[Outcome]]
+    look_up: Callable[[float], Awaitable[Finding]]
+
+    @property
+    def deadline(self) -> float:
+        """Until when the call may last if it is made now."""
+        return self.context.until(self.total)
 
 
-async def run_begun(effects: EffectCalls, begun: BegunCall) -> Outcome:
-    """Begin the call, and make it if that is to be done; tell how the try ended."""
+async def run_call(effects: EffectCalls, begun: OutsideCall) -> Outcome:
+    """Make the call, begun by itself where it has to be; tell how the try ended."""
+    if not begun.grant.effect.begin_first:
+        return await begun.call(begun.deadline)
     while True:
         item = _item(begun)
         answered = await effects.begin(item)
@@ -69,7 +78,7 @@ async def run_begun(effects: EffectCalls, begun: BegunCall) -> Outcome:
 
 async def _go_on(
     effects: EffectCalls,
-    begun: BegunCall,
+    begun: OutsideCall,
     item: pb.BeginEffectItem,
     result: pb.BeginEffectResult,
     end: float,
@@ -93,38 +102,31 @@ async def _go_on(
 
 
 async def _call(
-    effects: EffectCalls, begun: BegunCall, item: pb.BeginEffectItem, end: float
+    effects: EffectCalls, begun: OutsideCall, item: pb.BeginEffectItem, end: float
 ) -> Outcome | None:
     # It must be over within its lease: after that another may find nothing done, and call.
-    if time.monotonic() + begun.seconds > end:
-        await effects.settle(
-            _settling(
-                begun, item, dispatch_pb2.EFFECT_OUTCOME_NOT_PERFORMED, note="it was too late"
-            )
-        )
+    deadline = begun.deadline
+    if deadline > end:
+        late = Finding(dispatch_pb2.EFFECT_OUTCOME_NOT_PERFORMED, note="it was too late")
+        await effects.settle(_settling(begun, item, late))
         return None
-    begun.open_calls.add(item.token)
+    begun.context.open_calls.add(item.token)
     try:
-        return await begun.call()
+        return await begun.call(deadline)
     finally:
-        begun.open_calls.discard(item.token)
+        begun.context.open_calls.discard(item.token)
 
 
 async def _look_up(
-    effects: EffectCalls, begun: BegunCall, item: pb.BeginEffectItem
+    effects: EffectCalls, begun: OutsideCall, item: pb.BeginEffectItem
 ) -> Outcome | None:
-    unknown = dispatch_pb2.EFFECT_OUTCOME_UNKNOWN
     try:
-        found = await begun.look_up()
+        found = await begun.look_up(begun.deadline)
     except asyncio.CancelledError:
-        effects.tell(_settling(begun, item, unknown, note="the look-up was stopped"))
+        stopped = Finding(dispatch_pb2.EFFECT_OUTCOME_UNKNOWN, note="the look-up was stopped")
+        effects.tell(_settling(begun, item, stopped))
         raise
-    if found.answer is None:
-        told = await effects.settle(_settling(begun, item, unknown, note=found.note))
-    else:
-        answered = dispatch_pb2.EFFECT_OUTCOME_ANSWERED
-        told = await effects.settle(_settling(begun, item, answered, found.answer, found.note))
-    return _concluded(told, found.note)
+    return _concluded(await effects.settle(_settling(begun, item, found)), found.note)
 
 
 def _concluded(told: Answered[pb.SettleEffectResult] | None, note: str) -> Outcome | None:
@@ -169,33 +171,28 @@ def _end(answered: Answered[pb.BeginEffectResult]) -> float:
     return answered.sent_at + answered.answer.lease_ms / 1000
 
 
-def _item(begun: BegunCall) -> pb.BeginEffectItem:
-    effect = begun.grant.effect
+def _item(begun: OutsideCall) -> pb.BeginEffectItem:
+    effect, left = begun.grant.effect, begun.deadline - time.monotonic()
     return pb.BeginEffectItem(
         lease=begun.grant.lease,
         name=effect.name,
         kind=effect.kind,
         token=str(uuid.uuid4()),
-        call_ms=max(1, math.ceil(begun.seconds * 1000)),
-        request_digest=begun.digest,
+        call_ms=max(1, math.ceil(left * 1000)),
+        request_digest=begun.digest(),
         keep_ms=effect.keep_ms,
         can_look_up=effect.can_look_up,
     )
 
 
-def _settling(
-    begun: BegunCall,
-    item: pb.BeginEffectItem,
-    outcome: dispatch_pb2.EffectOutcome.ValueType,
-    result: bytes = b"",
-    note: str = "",
-) -> pb.SettleEffectItem:
+def _settling(begun: OutsideCall, item: pb.BeginEffectItem, found: Finding) -> pb.SettleEffectItem:
+    note = hidden_in(found.note, begun.grant.connection)
     return pb.SettleEffectItem(
         org=item.lease.org,
         run_id=item.lease.run_id,
         key=begun.grant.effect.key,
         token=item.token,
-        outcome=outcome,
-        result=result,
+        outcome=found.outcome,
+        result=found.answer,
         note=clean_text(note, limit=MAX_NOTE_CHARACTERS),
     )

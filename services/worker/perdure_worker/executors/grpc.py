@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar, TypeVar
 
 import grpc
-from google.protobuf import json_format
 from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.message import DecodeError, EncodeError
-from google.protobuf.message_factory import GetMessageClass
-from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
+from perdure_contracts.internal.v1.dispatch_pb2 import (
+    EFFECT_OUTCOME_ANSWERED,
+    EFFECT_OUTCOME_NOT_PERFORMED,
+    EFFECT_OUTCOME_UNKNOWN,
+    StepGrant,
+)
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
 from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress
 from perdure_worker.executors.account import hidden, method_under
-from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
+from perdure_worker.executors.begun_calls import Finding, OutsideCall, run_call
 from perdure_worker.executors.grpc_calls import ChannelSettings, Metadata, call, connected
+from perdure_worker.executors.grpc_messages import MessageInvalid, decoded, encoded
 from perdure_worker.executors.grpc_methods import Methods, MethodUnknown, Undescribed
-from perdure_worker.executors.grpc_request import GrpcRequest, read_call
+from perdure_worker.executors.grpc_request import GrpcRequest, digest_of, read_call, read_lookup
 from perdure_worker.executors.http_request import RequestInvalid
 from perdure_worker.executors.port import TryContext
 from perdure_worker.executors.verdicts import (
+    NOT_FOUND,
     Break,
     CallFailed,
     failed,
     of_break,
-    of_unusable,
 )
 from perdure_worker.outcome import Completed, Effect, Outcome
 
@@ -54,10 +56,6 @@ class GrpcSettings:
     connect: float
     total: float
     max_response: int
-
-
-class _MessageInvalid(ValueError):
-    """The request is no message that the method takes."""
 
 
 class GrpcExecutor(Component):
@@ -85,32 +83,41 @@ class GrpcExecutor(Component):
         return hidden(await self._run(grant, context), grant.connection)
 
     async def _run(self, grant: StepGrant, context: TryContext) -> Outcome:
-        deadline = context.deadline
-        if deadline is None:
-            deadline = time.monotonic() + self._settings.total
-        until = deadline
-
-        async def call_once() -> Outcome:
-            return await self._call_once(grant, until)
-
-        if not grant.effect.begin_first:
-            return await call_once()
-        seconds = max(0.0, deadline - time.monotonic())
-        digest = hashlib.sha256(grant.input).digest()
-        begun = BegunCall(grant, seconds, digest, call_once, _look_up, context.open_calls)
-        return await run_begun(self._effects, begun)
-
-    async def _call_once(self, grant: StepGrant, deadline: float) -> Outcome:
         try:
             request = method_under(read_call(grant.input), grant.connection)
-            request = _with_own_metadata(request, grant)
-            return await self._call(request, grant, deadline)
         except RequestInvalid as error:
             return failed(of_break(Break.UNSENDABLE), str(error))
-        except CallFailed as error:
-            return error.failure
+        request = _with_own_metadata(request, grant)
+        digest, call = partial(digest_of, grant.input), partial(self._call, request, grant)
+        look_up = partial(self._look_up, grant)
+        made = OutsideCall(grant, context, self._settings.total, digest, call, look_up)
+        return await run_call(self._effects, made)
 
     async def _call(self, request: GrpcRequest, grant: StepGrant, deadline: float) -> Outcome:
+        try:
+            answer = await self._answer(request, grant, deadline, whole=False)
+        except CallFailed as error:
+            return error.failure
+        return Completed(answer, Effect.PERFORMED)
+
+    async def _look_up(self, grant: StepGrant, deadline: float) -> Finding:
+        """Ask what became of an earlier call, by the method that the step's input has for it."""
+        try:
+            request = method_under(read_lookup(grant.input), grant.connection)
+            request = _with_metadata(request, grant, {})
+            answer = await self._answer(request, grant, deadline, whole=True)
+        except RequestInvalid as error:
+            return Finding(EFFECT_OUTCOME_UNKNOWN, note=str(error))
+        except CallFailed as error:
+            is_absent = error.failure.code == NOT_FOUND.code
+            outcome = EFFECT_OUTCOME_NOT_PERFORMED if is_absent else EFFECT_OUTCOME_UNKNOWN
+            return Finding(outcome, note=str(error))
+        return Finding(EFFECT_OUTCOME_ANSWERED, answer)
+
+    async def _answer(
+        self, request: GrpcRequest, grant: StepGrant, deadline: float, *, whole: bool
+    ) -> bytes:
+        """Return the answer to a request as JSON, as `decoded` does. Raises CallFailed."""
         left = deadline - time.monotonic()
         settings = ChannelSettings(
             min(self._settings.connect, left), self._settings.max_response, self._egress.authorities
@@ -119,7 +126,9 @@ class GrpcExecutor(Component):
         async with connected(request, self._egress.lookup, settings) as channel:
             method, message = await self._prepared(channel, request, grant, deadline)
             answer = await call(channel, request, message, metadata, deadline)
-        return await _sized(len(answer), lambda: _to_outcome(request, method, answer))
+        return await _sized(
+            len(answer), lambda: decoded(method, answer, request.shown, whole=whole)
+        )
 
     async def _prepared(
         self, channel: grpc.aio.Channel, request: GrpcRequest, grant: StepGrant, deadline: float
@@ -130,13 +139,13 @@ class GrpcExecutor(Component):
             async with asyncio.timeout(deadline - time.monotonic()):
                 try:
                     return await self._message(channel, request, org, metadata)
-                except _MessageInvalid:
+                except MessageInvalid:
                     # The method may take more than when it was last asked for.
                     self._methods.forget(request, org)
                     return await self._message(channel, request, org, metadata)
         except TimeoutError as error:
             raise _unprepared(Break.TIMEOUT_BEFORE, request, "") from error
-        except _MessageInvalid as error:
+        except MessageInvalid as error:
             raise _unprepared(Break.UNSENDABLE, request, str(error)) from error
         except MethodUnknown as error:
             raise _unprepared(Break.METHOD_UNKNOWN, request, str(error)) from error
@@ -150,48 +159,24 @@ class GrpcExecutor(Component):
         self, channel: grpc.aio.Channel, request: GrpcRequest, org: str, metadata: Metadata
     ) -> tuple[MethodDescriptor, bytes]:
         method = await self._methods.find(channel, request, org, metadata)
-        return method, await _sized(len(request.message), lambda: _encoded(method, request.message))
+        return method, await _sized(len(request.message), lambda: encoded(method, request.message))
 
 
 async def _sized(size: int, turn: Callable[[], ResultT]) -> ResultT:
     return await asyncio.to_thread(turn) if size > BIG_MESSAGE_BYTES else turn()
 
 
-def _encoded(method: MethodDescriptor, text: str) -> bytes:
-    message = GetMessageClass(method.input_type)()
-    try:
-        json_format.Parse(text, message, descriptor_pool=method.input_type.file.pool)
-        return message.SerializeToString()
-    except (json_format.ParseError, EncodeError, ValueError, RecursionError) as error:
-        raise _MessageInvalid(
-            f"the request is no {method.input_type.full_name}: {error}"
-        ) from error
-
-
-def _to_outcome(request: GrpcRequest, method: MethodDescriptor, answer: bytes) -> Outcome:
-    try:
-        message = GetMessageClass(method.output_type).FromString(answer)
-        pool = method.output_type.file.pool
-        value = json_format.MessageToDict(message, descriptor_pool=pool)
-    except (DecodeError, json_format.SerializeToJsonError, TypeError, ValueError) as error:
-        what = f"{request.shown} was answered with no {method.output_type.full_name}: {error}"
-        return failed(of_unusable(200, "RESPONSE_UNREADABLE"), what)
-    return Completed(json.dumps(value, separators=(",", ":")).encode(), Effect.PERFORMED)
-
-
 def _unprepared(broke: Break, request: GrpcRequest, what: str) -> CallFailed:
     return CallFailed(of_break(broke), f"{request.shown}: {broke}{': ' if what else ''}{what}")
 
 
-async def _look_up() -> LookedUp:
-    return LookedUp(None, "a call of a gRPC method cannot be looked up")
-
-
 def _with_own_metadata(request: GrpcRequest, grant: StepGrant) -> GrpcRequest:
     """Return the request with what the engine adds where the definition says nothing."""
-    added: dict[str, str] = {}
-    if grant.HasField("effect"):
-        added[IDEMPOTENCY_NAME] = grant.effect.key
+    key = {IDEMPOTENCY_NAME: grant.effect.key} if grant.HasField("effect") else {}
+    return _with_metadata(request, grant, key)
+
+
+def _with_metadata(request: GrpcRequest, grant: StepGrant, added: dict[str, str]) -> GrpcRequest:
     if traceparent := current_traceparent() or grant.traceparent:
         added["traceparent"] = traceparent
     return replace(request, metadata={**added, **request.metadata})

@@ -29,6 +29,9 @@ REFLECTIONS = (
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
 )
+REFUSED = frozenset({grpc.StatusCode.UNIMPLEMENTED, grpc.StatusCode.INTERNAL})
+"""How it looks that a server has no reflection of that name; INTERNAL, which this side says itself,
+where the refusal comes before the question is written."""
 MAX_FILES = 500
 KEPT_SECONDS = 300.0
 KEPT_SERVICES = 256
@@ -150,7 +153,7 @@ async def _reflected(
     except _NoReflection:
         pass  # how a refusal looks that comes between two looks at the stream
     except grpc.aio.AioRpcError as error:
-        if error.code() is not grpc.StatusCode.UNIMPLEMENTED:
+        if error.code() not in REFUSED:
             raise
     return await _ask(channel, second, service, metadata)
 

@@ -7,9 +7,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import ClassVar, TypeVar
 
-from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
+from perdure_contracts.internal.v1.dispatch_pb2 import (
+    EFFECT_OUTCOME_ANSWERED,
+    EFFECT_OUTCOME_UNKNOWN,
+    StepGrant,
+)
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.tracing import current_traceparent
 
@@ -19,7 +24,7 @@ from perdure_worker.egress.network import GuardedNetwork
 from perdure_worker.egress.transport import EgressTransport
 from perdure_worker.egress.trust import tls_context
 from perdure_worker.executors.account import hidden, under
-from perdure_worker.executors.begun_calls import BegunCall, LookedUp, run_begun
+from perdure_worker.executors.begun_calls import Finding, OutsideCall, run_call
 from perdure_worker.executors.http_answer import Answer, output_of, to_outcome
 from perdure_worker.executors.http_calls import CallLimits, HttpCalls
 from perdure_worker.executors.http_redirects import FOLLOWING, most_redirects
@@ -101,18 +106,12 @@ class HttpExecutor(Component):
         except RequestInvalid as error:
             return failed(of_break(Break.UNSENDABLE), str(error))
 
-        async def call() -> Outcome:
-            return await self._call(self._pool(grant), request, self._deadline(context), redirects)
+        async def call(deadline: float) -> Outcome:
+            return await self._call(self._pool(grant), request, deadline, redirects)
 
-        if not grant.effect.begin_first:
-            return await call()
-
-        async def look_up() -> LookedUp:
-            return await self._look_up(grant, self._deadline(context))
-
-        seconds = max(0.0, self._deadline(context) - time.monotonic())
-        begun = BegunCall(grant, seconds, digest_of(request), call, look_up, context.open_calls)
-        return await run_begun(self._effects, begun)
+        digest, look_up = partial(digest_of, request), partial(self._look_up, grant)
+        made = OutsideCall(grant, context, self._settings.total, digest, call, look_up)
+        return await run_call(self._effects, made)
 
     async def _call(
         self, calls: HttpCalls, request: HttpRequest, deadline: float, redirects: int
@@ -125,7 +124,7 @@ class HttpExecutor(Component):
             return error.failure
         return await _read(request, answer)
 
-    async def _look_up(self, grant: StepGrant, deadline: float) -> LookedUp:
+    async def _look_up(self, grant: StepGrant, deadline: float) -> Finding:
         """Ask what became of an earlier call, by the request that the step's input has for it."""
         try:
             request = read_lookup(grant.input, grant.connection.base_url)
@@ -133,10 +132,11 @@ class HttpExecutor(Component):
             redirects = most_redirects(request, has_effect=False)
             answer = await self._opened(self._shared).call(request, deadline, redirects)
         except (RequestInvalid, CallFailed) as error:
-            return LookedUp(None, str(error))
+            return Finding(EFFECT_OUTCOME_UNKNOWN, note=str(error))
         if not request.accepts(answer.status):
-            return LookedUp(None, f"{request.shown} was answered with {answer.status}")
-        return LookedUp(await _in_thread_if_big(output_of, answer))
+            note = f"{request.shown} was answered with {answer.status}"
+            return Finding(EFFECT_OUTCOME_UNKNOWN, note=note)
+        return Finding(EFFECT_OUTCOME_ANSWERED, await _in_thread_if_big(output_of, answer))
 
     def _calls(self, *, keeps: bool) -> HttpCalls:
         transport = EgressTransport(
@@ -155,11 +155,6 @@ class HttpExecutor(Component):
         if calls is None:
             raise RuntimeError("the executor was not started")
         return calls
-
-    def _deadline(self, context: TryContext) -> float:
-        if context.deadline is not None:
-            return context.deadline
-        return time.monotonic() + self._settings.total
 
 
 async def _read(request: HttpRequest, answer: Answer) -> Outcome:

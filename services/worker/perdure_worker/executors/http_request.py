@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import httpx
 
@@ -34,6 +35,8 @@ request in the first with them."""
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]{1,128}")
 HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 BLANK = re.compile(r"[ \t\n\r]*")
+
+RequestT = TypeVar("RequestT")
 
 # Numbers are only stepped over here, and Python refuses to convert one of 5,000 digits.
 _decoder = json.JSONDecoder(parse_int=str, parse_float=str)
@@ -79,19 +82,17 @@ class HttpRequest:
 
 def read_request(data: bytes, base: str = "") -> HttpRequest:
     """Read a step's input; a relative URL is relative to `base`. Raises RequestInvalid."""
-    return _read(lambda: to_request(members_of(data.decode()), base))
+    return read(lambda: to_request(members_of(data.decode()), base))
 
 
 def read_lookup(data: bytes, base: str = "") -> HttpRequest:
     """Read the look-up of a step's input: any answer counts that tells. Raises RequestInvalid."""
 
-    def read() -> HttpRequest:
-        members = members_of(data.decode())
-        if "lookup" not in members:
-            raise RequestInvalid("the request has no look-up")
-        return replace(to_request(members_of(members["lookup"]), base), success=TELLING)
+    def lookup() -> HttpRequest:
+        asked = lookup_of(members_of(data.decode()))
+        return replace(to_request(asked, base), success=TELLING)
 
-    return _read(read)
+    return read(lookup)
 
 
 def compose_request(
@@ -110,7 +111,7 @@ def compose_request(
         texts = {name: json.dumps(value) for name, value in members.items()}
         return replace(to_request(texts, base), body=body)
 
-    return _read(compose)
+    return read(compose)
 
 
 def digest_of(request: HttpRequest) -> bytes:
@@ -119,9 +120,10 @@ def digest_of(request: HttpRequest) -> bytes:
     return hashlib.sha256(b"\n".join(parts)).digest()
 
 
-def _read(read: Callable[[], HttpRequest]) -> HttpRequest:
+def read(to_request: Callable[[], RequestT]) -> RequestT:
+    """Return what this reads of a step's input. Raises RequestInvalid where it cannot."""
     try:
-        return read()
+        return to_request()
     except RequestInvalid:
         raise
     except (ValueError, TypeError, RecursionError, httpx.InvalidURL) as error:
@@ -221,6 +223,13 @@ def _after(text: str, at: int, mark: str) -> int:
 def _blank(text: str, at: int) -> int:
     found = BLANK.match(text, at)
     return found.end() if found else at
+
+
+def lookup_of(members: Mapping[str, str]) -> dict[str, str]:
+    """Return the members of the look-up of a request. Raises RequestInvalid if it has none."""
+    if "lookup" not in members:
+        raise RequestInvalid("the request has no look-up")
+    return members_of(members["lookup"])
 
 
 def text_of(members: Mapping[str, str], name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
 from typing import ClassVar, Protocol
 
@@ -22,6 +23,10 @@ class TryContext:
     deadline: float | None
     cancelled: Cancellation
     open_calls: set[str] = field(default_factory=set)
+
+    def until(self, seconds: float) -> float:
+        """Return the deadline, or where there is none the instant `seconds` from here."""
+        return time.monotonic() + seconds if self.deadline is None else self.deadline
 
 
 class Executor(Protocol):

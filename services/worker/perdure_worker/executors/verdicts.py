@@ -128,6 +128,10 @@ def _grpc_class(code: grpc.StatusCode) -> ErrorClass:
     return ErrorClass.PERMANENT if is_never else ErrorClass.RETRYABLE
 
 
+NOT_FOUND = of_grpc(grpc.StatusCode.NOT_FOUND)
+"""By this a method that looks a call up says that there was none."""
+
+
 def of_unusable(status: int, code: str) -> Verdict:
     """Return what is known when the answer's status is accepted and its body is of no use.
 
