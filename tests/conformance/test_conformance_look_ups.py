@@ -68,36 +68,40 @@ def expired(granted: Granted) -> ExpireLease:
     return ExpireLease(step.step, step.fence, step.lease_id, timed_out=False)
 
 
-async def test_the_request_of_a_look_up_comes_with_the_step(driver: Driver) -> None:
-    lookup = {"method": "POST", "headers": {"X-Who": "${input.id}"}, "body": {"ref": "${input.id}"}}
-    await driver.publish(upsert(**lookup, found="answer.body.total > 0"))
+ASKED = {"method": "POST", "headers": {"X-Who": "${input.id}"}, "body": {"ref": "${input.id}"}}
+CALLED = {"request": {"ref": "${input.id}"}, "metadata": {"x": "${input.id}"}}
+REQUEST = {
+    "method": "POST",
+    "url": "https://crm.example/people/p7",
+    "headers": {"X-Who": "p7"},
+    "body": {"ref": "p7"},
+}
+METHOD = {
+    "service": "shop.v1.Ledger",
+    "method": "Find",
+    "request": {"ref": "p7"},
+    "metadata": {"x": "p7"},
+}
+
+
+@pytest.mark.parametrize(
+    ("nodes", "lookup"),
+    [
+        (upsert(**ASKED, found="answer.body.total > 0"), REQUEST),
+        (charge(**CALLED, service="shop.v1.Ledger", found="answer.total > 0"), METHOD),
+    ],
+    ids=["http", "grpc"],
+)
+async def test_the_request_of_a_look_up_comes_with_the_step(
+    driver: Driver, nodes: dict[str, object], lookup: dict[str, object]
+) -> None:
+    await driver.publish(nodes)
     run = await driver.start(INPUT)
     granted = await driver.acquire(run, "a")
     assert granted.begins is not None
     assert (granted.begins.kind, granted.begins.can_look_up) == (EffectKind.RECONCILE, True)
     assert granted.step.input is not None
-    assert json.loads(granted.step.input)["lookup"] == {
-        "method": "POST",
-        "url": "https://crm.example/people/p7",
-        "headers": {"X-Who": "p7"},
-        "body": {"ref": "p7"},
-    }
-
-
-async def test_the_method_of_a_look_up_comes_with_the_step(driver: Driver) -> None:
-    asked = {"request": {"ref": "${input.id}"}, "metadata": {"x": "${input.id}"}}
-    await driver.publish(charge(**asked, service="shop.v1.Ledger", found="answer.total > 0"))
-    run = await driver.start(INPUT)
-    granted = await driver.acquire(run, "a")
-    assert granted.begins is not None
-    assert (granted.begins.kind, granted.begins.can_look_up) == (EffectKind.RECONCILE, True)
-    assert granted.step.input is not None
-    assert json.loads(granted.step.input)["lookup"] == {
-        "service": "shop.v1.Ledger",
-        "method": "Find",
-        "request": {"ref": "p7"},
-        "metadata": {"x": "p7"},
-    }
+    assert json.loads(granted.step.input)["lookup"] == lookup
 
 
 @pytest.mark.parametrize(
