@@ -108,6 +108,23 @@ async def test_the_decision_of_the_first_hop_is_kept(collector: Collector) -> No
     assert set(await traced.spans()) == {"continued"}
 
 
+async def test_what_goes_on_in_an_unrecorded_trace_is_not_recorded_and_tells_of_it(
+    traced: Traced,
+) -> None:
+    left_out = REMOTE[:-1] + "0"
+    with tracing.span("left out", parent=left_out) as span:
+        span.set("x", 1)
+        assert span.traceparent == tracing.current_traceparent() == left_out
+        assert tracing.log_fields() == {"trace_id": REMOTE_TRACE}
+        with tracing.span("within"):
+            within = tracing.current_traceparent()
+        assert (within.split("-")[1], within.split("-")[3]) == (REMOTE_TRACE, "00")
+    assert tracing.current_traceparent() == ""
+    with tracing.span("after"):
+        pass
+    assert set(await traced.spans()) == {"after"}
+
+
 async def test_a_client_span_never_begins_a_trace(traced: Traced) -> None:
     with tracing.span("poll", kind="client"):
         pass

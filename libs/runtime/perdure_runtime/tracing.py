@@ -10,6 +10,7 @@ left alone: it belongs to whoever embeds us.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from importlib.metadata import version
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
 Attribute = str | bool | int | float
+
+_UNRECORDED = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-00")
+"""A traceparent whose first hop decided that nobody records the trace."""
 
 
 class Span(Protocol):
@@ -122,8 +126,10 @@ def span(
     """
     if _state.active is None:
         return _NO_SPAN
-    from perdure_runtime.tracing_setup import open_span
+    from perdure_runtime.tracing_setup import UnrecordedSpan, open_span
 
+    if parent is not None and not links and _UNRECORDED.fullmatch(parent):
+        return UnrecordedSpan(parent)
     return open_span(_state.active.tracer, name, parent, kind, attributes, links)
 
 

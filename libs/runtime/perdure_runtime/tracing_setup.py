@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import Token
 
 import grpc
 from opentelemetry import trace
-from opentelemetry.context import Context
+from opentelemetry.context import Context, attach, detach
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.grpc import aio_client_interceptors, aio_server_interceptor
 from opentelemetry.sdk.resources import Resource
@@ -30,6 +31,7 @@ EXPORT_TIMEOUT_SECONDS = 5
 
 _PLUMBING = ("/grpc.health.", "/grpc.reflection.")
 _W3C = TraceContextTextMapPropagator()
+_NOTHING = Context()
 
 
 class RootSampler(Sampler):
@@ -95,7 +97,7 @@ class OpenSpan:
     @property
     def traceparent(self) -> str:
         """The W3C text that makes others continue here."""
-        return _text_of(trace.set_span_in_context(self._inner, Context()))
+        return _text_of(self._inner.get_span_context())
 
 
 @contextmanager
@@ -118,9 +120,36 @@ def open_span(
         yield OpenSpan(inner)
 
 
+class UnrecordedSpan:
+    """A span in a trace that nobody records: what is within keeps the decision of its parent.
+
+    It has no identity of its own, which makes it several times cheaper than a dropped span.
+    """
+
+    __slots__ = ("_context", "_token", "traceparent")
+
+    def __init__(self, traceparent: str) -> None:
+        self.traceparent = traceparent
+        trace_id, span_id = traceparent.split("-")[1:3]
+        parent = trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True)
+        self._context = trace.set_span_in_context(trace.NonRecordingSpan(parent), _NOTHING)
+        self._token: Token[Context] | None = None
+
+    def set(self, name: str, value: Attribute) -> None:
+        """Do nothing."""
+
+    def __enter__(self) -> UnrecordedSpan:
+        self._token = attach(self._context)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        assert self._token is not None
+        detach(self._token)
+
+
 def traceparent_of_current() -> str:
     """Return the W3C text of the current span, or nothing."""
-    return _text_of(None)
+    return _text_of(trace.get_current_span().get_span_context())
 
 
 def traced_server_interceptors(
@@ -150,10 +179,10 @@ def _traces(untraced: Collection[str]) -> Callable[[object], bool]:
     return traces
 
 
-def _text_of(context: Context | None) -> str:
-    carrier: dict[str, str] = {}
-    _W3C.inject(carrier, context)
-    return carrier.get("traceparent", "")
+def _text_of(span: trace.SpanContext) -> str:
+    if not span.is_valid:
+        return ""
+    return f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
 
 
 def _context_of(text: str) -> Context:
