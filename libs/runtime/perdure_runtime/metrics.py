@@ -14,7 +14,10 @@ import platform
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import Counter as Counter
+from prometheus_client import Gauge as Gauge
+from prometheus_client import Histogram as Histogram
+from prometheus_client import disable_created_metrics
 
 from perdure_runtime.clock import Clock, SystemClock
 from perdure_runtime.lifecycle import Component, finish

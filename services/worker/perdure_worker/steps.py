@@ -8,18 +8,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 
 from perdure import Cancellation
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
 from perdure_runtime.logs import bound, emit
-from perdure_runtime.metrics import counter
+from perdure_runtime.metrics import Counter, counter
 
 from perdure_worker.executors.port import Executor
 from perdure_worker.executors.unknown import UnknownKind
 from perdure_worker.hand_out import HandOut, new_lease_id
 from perdure_worker.leases import Held, Renewals, Stop
-from perdure_worker.outcome import Dropped, Failed
+from perdure_worker.outcome import Completed, Dropped, Failed
 from perdure_worker.releases import Releases
 from perdure_worker.reports import Reports
 from perdure_worker.tries import Ending, RunningTry, kind_of, name_of
@@ -134,10 +135,17 @@ class Steps:
         return await self._reports.report(held, ended, offer)
 
 
+@cache
+def _attempts(kind: str, outcome: str) -> Counter:
+    return ATTEMPTS.labels(kind, outcome)
+
+
 def _note(hand_out: HandOut, ended: Ending) -> None:
-    ATTEMPTS.labels(kind_of(hand_out), name_of(ended)).inc()
-    fields: dict[str, object] = {"node": hand_out.grant.node, "attempt": hand_out.grant.attempt}
+    _attempts(kind_of(hand_out), name_of(ended)).inc()
     level = logging.WARNING if ended is Stop.LOST else logging.DEBUG
+    if isinstance(ended, Completed) and not _logger.isEnabledFor(level):
+        return
+    fields: dict[str, object] = {"node": hand_out.grant.node, "attempt": hand_out.grant.attempt}
     if isinstance(ended, Failed):
         level = logging.INFO
         fields |= {"code": ended.code, "error": ended.message}

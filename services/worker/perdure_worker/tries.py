@@ -11,11 +11,12 @@ import asyncio
 import logging
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import cache
 
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
 from perdure_runtime.logs import log
-from perdure_runtime.metrics import histogram
+from perdure_runtime.metrics import Histogram, histogram
 from perdure_runtime.tracing import Span, span
 
 from perdure_worker.executors.port import Executor, TryContext
@@ -112,13 +113,15 @@ class RunningTry:
             self._work.cancel()
 
     async def _execute(self) -> Outcome:
-        context = TryContext(self._hand_out.deadline, self._held.cancelled, self._held.open_calls)
-        began = self._clock.monotonic()
+        held, began = self._held, self._clock.monotonic()
         with process_span(self._hand_out) as process:
-            self._held.traceparent = process.traceparent or self._held.traceparent
+            held.traceparent = process.traceparent or held.traceparent
+            context = TryContext(
+                self._hand_out.deadline, held.cancelled, held.open_calls, held.traceparent
+            )
             outcome = await self._executor.run(self._hand_out.grant, context)
             process.set("perdure.outcome", name_of(outcome))
-        SECONDS.labels(kind_of(self._hand_out)).observe(self._clock.monotonic() - began)
+        _seconds(kind_of(self._hand_out)).observe(self._clock.monotonic() - began)
         return outcome
 
     async def _first_ending(self) -> Ending:
@@ -145,6 +148,8 @@ class RunningTry:
         outcome = bounded(self._work.result(), self._max_output)
         if isinstance(outcome, Dropped) or self._hand_out.has_effect:
             return outcome
+        if outcome.effect is Effect.NONE:
+            return outcome
         return replace(outcome, effect=Effect.NONE)
 
     def _executor_fault(self, fault: BaseException | None) -> Failed:
@@ -155,6 +160,11 @@ class RunningTry:
 
     def _effect_if_cut(self) -> Effect:
         return Effect.UNKNOWN if self._hand_out.has_effect else Effect.NONE
+
+
+@cache
+def _seconds(kind: str) -> Histogram:
+    return SECONDS.labels(kind)
 
 
 def process_span(hand_out: HandOut) -> AbstractContextManager[Span]:

@@ -49,9 +49,10 @@ class Invocation:
         return self._with_cost(await self._outcome_async())
 
     def _with_cost(self, outcome: Outcome) -> Outcome:
-        if isinstance(outcome, Dropped):
+        micros = self.context.costs.micros
+        if micros is None or isinstance(outcome, Dropped):
             return outcome
-        return replace(outcome, cost=self.context.costs.micros)
+        return replace(outcome, cost=micros)
 
     async def _outcome_async(self) -> Outcome:
         try:

@@ -1,6 +1,7 @@
 """Calls from other threads into an event loop, many of them by one wake-up.
 
-`call_soon_threadsafe` writes to a socket each time, which costs more than a short handler does.
+`call_soon_threadsafe` writes to a socket each time, and the thread that it wakes competes for the
+interpreter with the one that goes on: that costs more than a short handler does.
 """
 
 from __future__ import annotations
@@ -22,13 +23,22 @@ class Mailbox:
         self._is_woken = False
 
     def post(self, call: Call) -> None:
-        """Have `call` made in the loop; from any thread. A closed loop makes no calls any more."""
+        """Have `call` made in the loop; from any thread. A closed loop makes no calls any more.
+
+        What one turn of the poster's own loop posts is told together, at its end.
+        """
         self._calls.append(call)
         # Set before, cleared before the delivery looks: whoever finds it set will be looked for.
         if not self._is_woken:
             self._is_woken = True
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._deliver)
+            try:
+                asyncio.get_running_loop().call_soon(self._wake)
+            except RuntimeError:
+                self._wake()
+
+    def _wake(self) -> None:
+        with suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._deliver)
 
     def _deliver(self) -> None:
         self._is_woken = False

@@ -18,11 +18,13 @@ class TryContext:
 
     `deadline` is an instant on the monotonic clock, None if the definition sets no timeout. While
     `open_calls` holds something, an outside call goes on although the step's lease is lost.
+    `traceparent` is the W3C trace context of the try, empty when the run is not traced.
     """
 
     deadline: float | None
     cancelled: Cancellation
     open_calls: set[str] = field(default_factory=set)
+    traceparent: str = ""
 
     def until(self, seconds: float) -> float:
         """Return the deadline, or where there is none the instant `seconds` from here."""

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from typing import ClassVar
 
 from perdure import Handler, HandlerContext
@@ -13,7 +14,6 @@ from perdure.connections import Connections
 from perdure.effects import Effects
 from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant
 from perdure_runtime.lifecycle import Component
-from perdure_runtime.tracing import current_traceparent
 
 from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.executors.handler_accounts import HandlerAccounts, Outside
@@ -105,6 +105,11 @@ async def _until_ended(running: Running[Outcome]) -> Outcome:
     return outcome or STOPPED
 
 
+@cache
+def _logger_of(handler: str) -> logging.Logger:
+    return logging.getLogger(f"perdure.handler.{handler}")
+
+
 def _context(grant: StepGrant, context: TryContext, doors: _Doors) -> HandlerContext:
     lease = grant.lease
     place = (lease.run_id, grant.scope, grant.node)
@@ -120,8 +125,8 @@ def _context(grant: StepGrant, context: TryContext, doors: _Doors) -> HandlerCon
         input_bytes=grant.input,
         deadline=context.deadline,
         cancelled=context.cancelled,
-        logger=logging.getLogger(f"perdure.handler.{grant.handler}"),
-        traceparent=current_traceparent() or grant.traceparent,
+        logger=_logger_of(grant.handler),
+        traceparent=context.traceparent,
         effects=Effects(doors.effects, context.cancelled),
         connections=Connections(doors.accounts),
     )
