@@ -15,6 +15,7 @@ BIN := .venv/bin
 UV := .perdure/uv/bin/uv
 STAMPS := .perdure/stamps
 CHART := deploy/helm/perdure
+PEERS := tests/bench/peers
 PROTOS := $(shell find proto -name '*.proto')
 MEMBERS := $(wildcard libs/*/pyproject.toml services/*/pyproject.toml)
 has_python = $(shell find $(1) -name '*.py' -print -quit)
@@ -102,7 +103,7 @@ proto-breaking: setup ## Compare the protos with those of the newest tag.
 
 # ---- test
 
-.PHONY: test test-all simulate bench ci
+.PHONY: test test-all simulate bench bench-peers ci
 test: setup $(HELM) ## Run the tests, without those marked long.
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not long" $(ARGS)
 
@@ -114,6 +115,17 @@ simulate: setup ## Simulate SEEDS seeds from seed FROM on in JOBS processes; pri
 
 bench: setup ## Measure the embedded stack: a table and a line of JSON; QUICK=1 is brief, LONG=1 long, ONLY=key,key.
 	@$(BIN)/python -m tests.bench.bench $(if $(QUICK),--quick) $(if $(LONG),--long) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+bench-peers: setup $(STAMPS)/peers ## Run chains and jobs on other engines too, in turns with ours; QUICK=1 is brief, ONLY=name,name.
+	@$(BIN)/python -m tests.bench.peers.compare $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+$(STAMPS)/peers: $(PEERS)/requirements.txt $(PEERS)/package.json | $(STAMPS)/sync
+	@echo "setup: peers" && mkdir -p .perdure/peers && cp $(PEERS)/package.json .perdure/peers \
+		&& $(UV) venv --quiet --clear --python .perdure/uv/bin/python .perdure/peers/venv \
+		&& $(UV) pip install --quiet --python .perdure/peers/venv/bin/python -r $(PEERS)/requirements.txt
+	@cd .perdure/peers && { command -v npm >/dev/null && npm install --silent --ignore-scripts --no-audit --no-fund \
+		|| echo "setup: no npm, so without restate"; }
+	@touch $@
 
 ci: ## What continuous integration runs: check, then test.
 	@$(MAKE) --no-print-directory check

@@ -37,10 +37,10 @@ async def measure_alone(rig: Rig, size: Size) -> Mapping[str, Figure]:
     """Measure one run's step, and interleaved with it a bare commit on the machine that idles."""
     await publish(rig)
     await rig.database.execute(_COMMIT_TABLE)
-    await _step_p50(rig)
+    await step_p50(rig)
     steps, commits = [], []
     for _ in range(size.rounds()):
-        steps.append(await _step_p50(rig))
+        steps.append(await step_p50(rig))
         commits.append(await _commit_p50(rig.database))
     return {"chain_step_p50_ms": median_of(steps), "commit_p50_ms": median_of(commits)}
 
@@ -69,10 +69,10 @@ def _name(steps: int) -> str:
     return f"{NAME}_{steps}"
 
 
-async def _step_p50(rig: Rig) -> float:
+async def step_p50(rig: Rig, runs: int = ALONE_PER_ROUND) -> float:
     """Return the median of the milliseconds from one step's end to the next one's."""
     took: list[float] = []
-    for _ in range(ALONE_PER_ROUND):
+    for _ in range(runs):
         run_id = UUID((await rig.client.start_run(_name(STEPS))).run_id)
         await rig.wait_ended([run_id], every=ALONE_LOOK_EVERY)
         took += [row["took"] for row in await rig.database.fetch(_STEP_TIMES, run_id)]

@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import MappingProxyType
 from uuid import UUID
 
 import asyncpg
@@ -117,10 +118,13 @@ class Rig:
 
         return list(await asyncio.gather(*(start() for _ in range(count))))
 
-    async def restart(self, env: Mapping[str, str]) -> None:
-        """Stop the services and start them with these variables besides."""
+    async def stop_services(self) -> None:
+        """Stop all services; the servers stay."""
+        await self.stack.supervisor.stop_all()
+
+    async def start_services(self, env: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Start all services, with these variables besides."""
         supervisor = self.stack.supervisor
-        await supervisor.stop_all()
         await asyncio.gather(*(supervisor.start(name, env) for name in supervisor.names))
 
 

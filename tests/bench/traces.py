@@ -20,7 +20,8 @@ async def measure(rig: Rig, size: Size) -> Mapping[str, Figure]:
     every: list[float] = []
     for _ in range(ROUNDS):
         for share, rounds in zip(SHARES, (none, some, every), strict=True):
-            await rig.restart(tracing(rig.endpoint, share))
+            await rig.stop_services()
+            await rig.start_services(tracing(rig.endpoint, share))
             await chained(rig, WARM_UP)
             rounds.append(await chained(rig, AT_ONCE))
     return {"tracing_5_ratio": ratio(some, none), "tracing_100_ratio": ratio(every, none)}
