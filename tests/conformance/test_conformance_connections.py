@@ -7,7 +7,13 @@ from uuid import UUID
 import pytest
 from perdure_machine.capacity import cause_of
 from perdure_machine.decide.parking import PAUSE
-from perdure_machine.events import Acquire, CancelRun, PauseRun, Release, ResumeRun
+from perdure_machine.events import (
+    Acquire,
+    CancelRun,
+    PauseRun,
+    Release,
+    ResumeRun,
+)
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import Applied, Blocked, Gone, Granted, Reply
 from perdure_machine.states import RunStatus, StepStatus

@@ -77,11 +77,23 @@ class Succeeded:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedConnection:
+    """A connection whose credentials were refused; their `generation`, 0 if that is not known."""
+
+    name: str
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
-    """The try ended in an error; `retry_after` seconds are what the other side asked for."""
+    """The try ended in an error; `retry_after` seconds are what the other side asked for.
+
+    `refused` is for an error of authorisation by another connection than the step's own.
+    """
 
     error: NodeError
     retry_after: float | None = None
+    refused: RefusedConnection | None = None
 
 
 @dataclass(frozen=True, slots=True)

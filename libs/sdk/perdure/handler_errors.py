@@ -55,9 +55,18 @@ class RateLimited(Retryable):
 
 
 class Unauthorised(HandlerError):
-    """The credentials were refused; a person must repair them."""
+    """The credentials of a `connection` were refused, empty for the node's own; a person must
+    repair them.
+    """
 
     error_class = "authorisation"
+    connection: str = ""
+
+    def __init__(
+        self, code: str, message: str = "", *, connection: str = "", details: Any = None
+    ) -> None:
+        super().__init__(code, message, details=details)
+        self.connection = connection
 
 
 class Permanent(HandlerError):

@@ -45,6 +45,16 @@ class Completed:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedConnection:
+    """Another connection than the node's own, whose credentials were refused, and their generation,
+    0 if that is not known.
+    """
+
+    name: str
+    generation: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """The try failed; `details` is JSON or empty, `retry_after` the seconds that were asked for."""
 
@@ -55,6 +65,7 @@ class Failed:
     retry_after: float | None = None
     effect: Effect = Effect.NONE
     cost: int | None = None
+    refused: RefusedConnection | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +142,9 @@ def _failure(failed: Failed) -> dispatch_pb2.StepFailure:
         details=kept.details,
         retry_after_ms=round((kept.retry_after or 0.0) * 1000),
     )
+    if kept.refused is not None:
+        failure.refused_connection = kept.refused.name
+        failure.refused_generation = kept.refused.generation
     # The field's name is a keyword of Python.
     setattr(failure, "class", str(kept.error_class))
     return failure

@@ -21,7 +21,12 @@ from perdure_contracts.internal.v1.connections_pb2 import (
     OpenConnectionRequest,
     OpenConnectionResponse,
 )
-from perdure_contracts.internal.v1.dispatch_pb2 import StepFailure, StepGrant, StepLease
+from perdure_contracts.internal.v1.dispatch_pb2 import (
+    ConnectionGrant,
+    StepFailure,
+    StepGrant,
+    StepLease,
+)
 from perdure_store.audit import read_audit
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
@@ -61,8 +66,8 @@ async def put(calls: Calls, **fields: Any) -> None:
     await calls.control.PutConnection(control.PutConnectionRequest(**(usual | fields)))
 
 
-async def refuse(calls: Calls, grant: StepGrant) -> None:
-    failure = StepFailure(code="UNAUTHORISED", message="401")
+async def refuse(calls: Calls, grant: StepGrant, **of: Any) -> None:
+    failure = StepFailure(code="UNAUTHORISED", message="401", **of)
     setattr(failure, "class", "authorisation")
     generation = grant.connection.generation
     item = hot.ReportResultItem(
@@ -259,6 +264,21 @@ async def test_a_change_that_is_refused_is_not_audited(
     assert await told(rows, caller.org) == []
 
 
+@pytest.mark.parametrize(
+    ("refused", "parked_on"), [("billing", "connection:billing"), ("No Name", "connection:crm")]
+)
+async def test_a_step_is_parked_on_the_connection_that_its_handler_was_refused_by(
+    caller: Calls, rows: asyncpg.Connection, refused: str, parked_on: str
+) -> None:
+    await put(caller)
+    await put(caller, name="billing")
+    run = await caller.start("send")
+    grant = await caller.grant(run)
+    await refuse(caller, grant, refused_connection=refused, refused_generation=1)
+    found = await rows.fetchval("SELECT parked_on FROM steps WHERE run_id = $1", run)
+    assert found == parked_on
+
+
 async def opened(calls: Calls, lease: StepLease, name: str = "crm") -> OpenConnectionResponse:
     return await calls.hot.OpenConnection(OpenConnectionRequest(lease=lease, name=name))
 
@@ -302,4 +322,4 @@ async def test_a_connection_that_nobody_may_use_is_not_opened(
         OPEN_CONNECTION_STATUS_UNUSABLE,
         "somebody disabled it",
     )
-    assert not disabled.HasField("connection")
+    assert disabled.connection == ConnectionGrant(name="crm", generation=1)

@@ -110,7 +110,40 @@ async def test_p8_what_a_provider_refuses_is_reported_so_that_the_step_is_parked
     await stage.start(serving(place, "crm"))
     report = await stage.one_result(grant(connection=account(provider)))
     assert failure(report) == ("authorisation", "HTTP_401")
+    assert (report.connection_generation, report.failure.refused_connection) == (1, "")
     assert SECRET not in str(report)
+
+
+@both
+async def test_p8_a_refusal_of_another_account_names_that_one(
+    stage: Stage, provider: Provider, place: str
+) -> None:
+    opening(stage, account(provider, "billing", generation=3))
+    provider.script("/contacts", Behaviour(works=False, status=403))
+    await stage.start(serving(place, "billing"))
+    report = await stage.one_result(grant(connection=account(provider)))
+    assert failure(report) == ("authorisation", "HTTP_403")
+    refused = report.failure.refused_connection, report.failure.refused_generation
+    assert refused == ("billing", 3)
+
+
+@pytest.mark.parametrize(
+    ("raised", "told"),
+    [("billing", ("billing", 3)), ("crm", ("", 0)), ("", ("", 0)), ("other", ("other", 0))],
+)
+async def test_p8_a_handler_says_whose_credentials_a_client_of_its_own_was_refused(
+    stage: Stage, provider: Provider, raised: str, told: tuple[str, int]
+) -> None:
+    def work(_: Any, ctx: perdure.HandlerContext) -> Any:
+        ctx.connection("billing")
+        raise perdure.Unauthorised("LOGIN_REFUSED", connection=raised)
+
+    opening(stage, account(provider, "billing", generation=3))
+    handlers = perdure.Handlers()
+    handlers.add("work", work)
+    await stage.start(handlers)
+    report = await stage.one_result(grant(connection=account(provider)))
+    assert (report.failure.refused_connection, report.failure.refused_generation) == told
 
 
 @both
@@ -183,9 +216,15 @@ async def test_a_call_ends_when_its_own_time_is_over(stage: Stage, provider: Pro
 async def test_an_account_that_cannot_be_opened_is_a_named_failure(
     stage: Stage, status: pb.OpenConnectionStatus.ValueType, expected: tuple[str, str]
 ) -> None:
-    stage.engine.answer_open = lambda request: pb.OpenConnectionResponse(status=status)
+    known = ConnectionGrant(name="billing", generation=3)
+    stage.engine.answer_open = lambda request: pb.OpenConnectionResponse(
+        status=status, connection=known
+    )
     await stage.start(serving("thread", "billing"))
-    assert failure(await stage.one_result(grant())) == expected
+    report = await stage.one_result(grant())
+    assert failure(report) == expected
+    refused = report.failure.refused_connection, report.failure.refused_generation
+    assert refused == (("billing", 3) if expected[0] == "authorisation" else ("", 0))
 
 
 async def test_a_node_that_names_no_connection_has_none_of_its_own(stage: Stage) -> None:

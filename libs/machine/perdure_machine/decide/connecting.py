@@ -10,6 +10,7 @@ from perdure_machine.actions import Dequeue, Enqueue, PutConnection, PutStep
 from perdure_machine.capacity import Reservation, Tried, Verdict, Wish, cause_of
 from perdure_machine.decide.draft import Draft
 from perdure_machine.definition.model import CONNECTION_NAME, Node
+from perdure_machine.events import Failed, RefusedConnection
 from perdure_machine.expressions import (
     ExpressionCode,
     ExpressionFailed,
@@ -17,6 +18,7 @@ from perdure_machine.expressions import (
     Template,
     render,
 )
+from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
 from perdure_machine.states import StepStatus
 from perdure_machine.transitions import Move, moved
@@ -83,24 +85,39 @@ def generation_of(draft: Draft, cause: str) -> int:
     return found
 
 
+def refused_by(
+    draft: Draft, step: StepState, failed: Failed, used: int
+) -> RefusedConnection | None:
+    """Return the connection that a failed try needs a person to reconnect, None for none.
+
+    `used` is the generation that the step's own connection had. Raises `ViewTooNarrow`.
+    """
+    if failed.error.category != ErrorClass.AUTHORISATION:
+        return None
+    if failed.refused is not None:
+        return failed.refused
+    own = connection_of(draft, step)
+    return RefusedConnection(own, used) if own else None
+
+
 def park_refused(
-    draft: Draft, step: StepState, error: NodeError, connection: str, used: int
+    draft: Draft, step: StepState, error: NodeError, refused: RefusedConnection
 ) -> None:
-    """Stop a running step whose connection was refused, until somebody reconnects it.
+    """Stop a running step until somebody reconnects the connection that was refused.
 
     If that was done while it ran, credentials of before were refused, and it is queued again.
     """
-    cause = cause_of(connection)
+    cause = cause_of(refused.name)
     generation = generation_of(draft, cause)
     failed = replace(step, error=error)
-    if used and used != generation:
+    if refused.generation and refused.generation != generation:
         again = draft.put_step(PutStep(moved(failed, Move.RELEASE)))
-        draft.actions.append(Enqueue(again.step, connection))
+        draft.actions.append(Enqueue(again.step, connection_of(draft, step)))
         draft.record("step_queued", again)
         return
     parked = Parked(cause, generation, StepStatus.QUEUED)
     stopped = draft.put_step(PutStep(replace(moved(failed, Move.REFUSE), parked=parked)))
-    draft.record("step_parked", stopped, why=f"reconnect {connection}", code=error.code)
+    draft.record("step_parked", stopped, why=f"reconnect {refused.name}", code=error.code)
 
 
 def park_unusable(draft: Draft, step: StepState, found: Reservation) -> None:
@@ -123,11 +140,16 @@ def tried(
     step: StepState,
     category: str | None,
     *,
-    used: int = 0,
+    refused: RefusedConnection | None = None,
     retry_after: float | None = None,
 ) -> Tried | None:
-    """Return what a try that ended tells of its connection, None where it used none."""
+    """Return what a try that ended tells of its connection, or of the one that was `refused`.
+
+    None where it used none.
+    """
+    if refused is not None:
+        return Tried(refused.name, category, refused.generation, retry_after, step.lease_id)
     connection = connection_of(draft, step)
     if connection is None:
         return None
-    return Tried(connection, category, used, retry_after, step.lease_id)
+    return Tried(connection, category, 0, retry_after, step.lease_id)

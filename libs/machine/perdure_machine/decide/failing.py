@@ -7,13 +7,14 @@ from collections.abc import Sequence
 from perdure_runtime.backoff import MIN_BASE_SECONDS, full_jitter
 
 from perdure_machine.actions import ExpectedExpiry, PutStep, SetTimer
-from perdure_machine.decide.connecting import connection_of, park_refused
+from perdure_machine.decide.connecting import park_refused
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.effects import is_begun
 from perdure_machine.decide.stopping import end_cancelled
 from perdure_machine.decide.suspending import suspend_for_call
 from perdure_machine.decide.uncaught import end_failed
 from perdure_machine.definition.model import RetryRule
+from perdure_machine.events import RefusedConnection
 from perdure_machine.node_error import ErrorClass
 from perdure_machine.replacing import replace
 from perdure_machine.states import EffectStatus, TimerKind
@@ -38,11 +39,11 @@ def fail_try(
     *,
     retry_after: float | None = None,
     expired: ExpectedExpiry | None = None,
-    used: int = 0,
+    refused: RefusedConnection | None = None,
 ) -> None:
     """Count a failed try of a running step; try again by its rules, or fail its node.
 
-    One whose connection was refused is parked instead; `used` is the generation that it had.
+    One that met a connection which `refused` is parked instead.
     """
     failed = replace(step, failures=step.failures + 1, error=error)
     if not draft.works(step) or step.stopping:
@@ -54,9 +55,8 @@ def fail_try(
     if (is_over or calls) and suspend_for_call(draft, failed, jitter, expired):
         return
     was_performed = calls and _was_performed(draft, step)
-    connection = connection_of(draft, step) if error.category == ErrorClass.AUTHORISATION else None
-    if rule is None and connection and not was_performed:
-        park_refused(draft, step, error, connection, used)
+    if rule is None and refused is not None and not was_performed:
+        park_refused(draft, step, error, refused)
         return
     if rule is None or is_over or was_performed:
         end_failed(draft, failed, error, expired=expired)

@@ -6,7 +6,7 @@ from perdure_runtime.errors import InvalidArgument
 
 from perdure_machine.actions import PutStep
 from perdure_machine.decide.advance import advance
-from perdure_machine.decide.connecting import tried
+from perdure_machine.decide.connecting import refused_by, tried
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.failing import fail_try
 from perdure_machine.decide.leasing import repeated_grant, take_back
@@ -85,12 +85,11 @@ def _chained(draft: Draft) -> Granted | None:
 
 
 def _fail(draft: Draft, step: StepState, failed: Failed, event: Report) -> Applied:
-    error, used = replace(failed.error, node=step.node), event.connection_generation
+    error, wait = replace(failed.error, node=step.node), failed.retry_after
+    refused = refused_by(draft, step, failed, event.connection_generation)
     draft.end_attempt(step, AttemptOutcome.FAILED, error=error)
-    fail_try(draft, step, error, event.jitter, retry_after=failed.retry_after, used=used)
-    return Applied(
-        tried=tried(draft, step, error.category, used=used, retry_after=failed.retry_after)
-    )
+    fail_try(draft, step, error, event.jitter, retry_after=wait, refused=refused)
+    return Applied(tried=tried(draft, step, error.category, refused=refused, retry_after=wait))
 
 
 def _settle(draft: Draft, step: StepState, event: Report) -> None:

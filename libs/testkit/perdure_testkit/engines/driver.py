@@ -18,6 +18,7 @@ from perdure_machine.events import (
     Failed,
     Offer,
     Queue,
+    RefusedConnection,
     Report,
     SettleEffect,
     Succeeded,
@@ -134,10 +135,17 @@ class Driver:
         effect: EffectOutcome | None = None,
         retry_after: float | None = None,
         generation: int = 0,
+        refused: RefusedConnection | None = None,
     ) -> Reply:
         """Report that the try failed."""
         event = failure(
-            granted, category, code, effect=effect, retry_after=retry_after, generation=generation
+            granted,
+            category,
+            code,
+            effect=effect,
+            retry_after=retry_after,
+            generation=generation,
+            refused=refused,
         )
         return await self.submit(granted.run.run_id, event)
 
@@ -277,11 +285,12 @@ def failure(
     effect: EffectOutcome | None = None,
     retry_after: float | None = None,
     generation: int = 0,
+    refused: RefusedConnection | None = None,
 ) -> Report:
     """Return the report of a try that failed."""
     step = granted.step
     assert step.lease_id is not None
-    failed = Failed(NodeError(category, code, "it broke"), retry_after)
+    failed = Failed(NodeError(category, code, "it broke"), retry_after, refused)
     return Report(
         step.step,
         step.fence,

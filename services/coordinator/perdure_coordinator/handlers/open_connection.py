@@ -13,7 +13,7 @@ from perdure_contracts.internal.v1.connections_pb2 import (
     OpenConnectionRequest,
     OpenConnectionResponse,
 )
-from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
+from perdure_contracts.internal.v1.dispatch_pb2 import ConnectionGrant, StepLease
 from perdure_runtime.errors import Internal
 from perdure_runtime.logs import log_failure
 from perdure_store.connections import SealedConnection
@@ -36,18 +36,23 @@ async def open_connection(
     if found is None:
         return OpenConnectionResponse(status=OPEN_CONNECTION_STATUS_MISSING)
     if why := _why_unusable(found):
-        return OpenConnectionResponse(status=OPEN_CONNECTION_STATUS_UNUSABLE, why=why)
+        return _unusable(found, why)
     try:
         opened = await credentials.opened(found)
     except Internal as error:
         log_failure(_logger, "credentials.unreadable", error, connection=found.name)
-        return OpenConnectionResponse(status=OPEN_CONNECTION_STATUS_UNUSABLE, why=error.message)
+        return _unusable(found, error.message)
     return OpenConnectionResponse(status=OPEN_CONNECTION_STATUS_OPENED, connection=opened)
 
 
 async def _holds(spare: asyncpg.Pool, lease: StepLease) -> bool:
     async with acquire(spare) as connection:
         return await is_held(connection, held_lease(lease, "lease"))
+
+
+def _unusable(found: SealedConnection, why: str) -> OpenConnectionResponse:
+    known = ConnectionGrant(name=found.name, generation=found.generation)
+    return OpenConnectionResponse(status=OPEN_CONNECTION_STATUS_UNUSABLE, why=why, connection=known)
 
 
 def _why_unusable(found: SealedConnection) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import dataclass
 from functools import partial
 
@@ -16,9 +17,11 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     EFFECT_OUTCOME_NOT_PERFORMED,
     EFFECT_OUTCOME_PERFORMED,
     EFFECT_OUTCOME_UNKNOWN,
+    StepFailure,
     StepGrant,
 )
-from perdure_machine.events import Failed, Offer, Queue, Report, Succeeded
+from perdure_machine.definition.model import CONNECTION_NAME
+from perdure_machine.events import Failed, Offer, Queue, RefusedConnection, Report, Succeeded
 from perdure_machine.money import MAX_MICROS
 from perdure_machine.node_error import reported_error
 from perdure_machine.replies import Applied, Reply
@@ -120,7 +123,14 @@ def _outcome(item: ReportResultItem) -> Succeeded | Failed:
         getattr(failure, "class"), failure.code, failure.message, failure.details or None
     )
     asked = failure.retry_after_ms / 1000 if failure.retry_after_ms > 0 else None
-    return Failed(error, retry_after=asked)
+    return Failed(error, retry_after=asked, refused=_refused(failure))
+
+
+def _refused(failure: StepFailure) -> RefusedConnection | None:
+    """Return the other connection that was refused; what is no name of one is as if not said."""
+    if not re.fullmatch(CONNECTION_NAME, failure.refused_connection):
+        return None
+    return RefusedConnection(failure.refused_connection, failure.refused_generation)
 
 
 def _offer(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Offer | None:

@@ -12,7 +12,7 @@ import math
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import MappingProxyType
 
@@ -38,7 +38,7 @@ from perdure_worker.executors.account import hidden, under
 from perdure_worker.executors.http import HttpExecutor
 from perdure_worker.executors.http_request import HttpRequest, RequestInvalid, compose_request
 from perdure_worker.executors.verdicts import Break, CallFailed, failed, of_break
-from perdure_worker.outcome import Effect, ErrorClass, Failed, Outcome
+from perdure_worker.outcome import Effect, ErrorClass, Failed, Outcome, RefusedConnection
 
 Make = Callable[..., HandlerError]
 
@@ -80,6 +80,7 @@ class HandlerAccounts:
         self._deadline = deadline
         own = grant.connection
         self._opened: dict[str, ConnectionGrant] = {own.name: own} if own.name else {}
+        self._generations: dict[str, int] = {}
         self._home = asyncio.get_running_loop()
 
     def open(self, name: str) -> Future[Account]:
@@ -90,11 +91,18 @@ class HandlerAccounts:
         """Ask its provider."""
         return asyncio.run_coroutine_threadsafe(self._call(account, request), self._home)
 
-    def hide(self, outcome: Outcome) -> Outcome:
-        """Return a failure without the secrets of the accounts that were opened."""
+    def told(self, outcome: Outcome) -> Outcome:
+        """Return an outcome as it may be told: a failure without the secrets of the accounts that
+        were opened, and with the credentials that were refused.
+        """
         for connection in (self._grant.connection, *self._opened.values()):
             outcome = hidden(outcome, connection)
-        return outcome
+        if not isinstance(outcome, Failed) or outcome.refused is None:
+            return outcome
+        name = outcome.refused.name
+        is_own = name == self._grant.connection.name
+        refused = None if is_own else RefusedConnection(name, self._generations.get(name, 0))
+        return replace(outcome, refused=refused)
 
     async def _open(self, name: str) -> Account:
         wanted = name or self._grant.connection.name
@@ -115,13 +123,15 @@ class HandlerAccounts:
             answer = await self._outside.coordinator.open_connection(self._grant.lease, name)
         except PerdureError as error:
             raise Retryable(error.reason, f"connection {name}: {error.message}") from error
+        self._generations[name] = answer.connection.generation
         match answer.status:
             case pb.OPEN_CONNECTION_STATUS_OPENED:
                 return answer.connection
             case pb.OPEN_CONNECTION_STATUS_MISSING:
                 raise Permanent("CONNECTION_NOT_FOUND", f"there is no connection {name!r}")
             case pb.OPEN_CONNECTION_STATUS_UNUSABLE:
-                raise Unauthorised("CONNECTION_UNUSABLE", f"connection {name}: {answer.why}")
+                what = f"connection {name}: {answer.why}"
+                raise Unauthorised("CONNECTION_UNUSABLE", what, connection=name)
             case _:
                 raise StepDropped("the lease of the step is over")
 
@@ -130,12 +140,12 @@ class HandlerAccounts:
             request = self._request(self._opened[account.name], asked)
             answer = await self._outside.http.send(request, self._grant, self._until(asked))
         except RequestInvalid as error:
-            raise _error(failed(of_break(Break.UNSENDABLE), str(error))) from error
+            raise _error(failed(of_break(Break.UNSENDABLE), str(error)), account) from error
         except CallFailed as error:
-            raise _error(error.failure) from error
+            raise _error(error.failure, account) from error
         if not request.accepts(answer.status):
             refusal = http_answer.failure_of(request, answer, datetime.now(UTC))
-            raise _error(refusal)
+            raise _error(refusal, account)
         return Answer(answer.status, dict(answer.headers), answer.body)
 
     def _request(self, connection: ConnectionGrant, asked: CallRequest) -> HttpRequest:
@@ -156,11 +166,15 @@ class HandlerAccounts:
         return min(time.monotonic() + asked.timeout, limit)
 
 
-def _error(failure: Failed) -> HandlerError:
-    """Return what a handler is raised, which tells `ctx.effect` whether anything was done."""
+def _error(failure: Failed, account: Account) -> HandlerError:
+    """Return what a handler is raised, which tells `ctx.effect` whether anything was done, and by
+    whose credentials it was not.
+    """
     is_known = failure.effect is Effect.NOT_PERFORMED
     make = (_NOTHING_DONE if is_known else _WHO_KNOWS)[failure.error_class]
     details = json.loads(failure.details) if failure.details else None
     error = make(failure.code, failure.message, details=details)
     error.retry_after = failure.retry_after
+    if isinstance(error, Unauthorised):
+        error.connection = account.name
     return error

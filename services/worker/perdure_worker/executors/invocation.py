@@ -13,11 +13,18 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, replace
 from typing import NoReturn
 
-from perdure import Handler, HandlerContext, HandlerError, RawJson, StepDropped
+from perdure import Handler, HandlerContext, HandlerError, RawJson, StepDropped, Unauthorised
 from perdure.payload import to_payload
 from perdure_runtime.errors import clean_text
 
-from perdure_worker.outcome import Completed, Dropped, ErrorClass, Failed, Outcome
+from perdure_worker.outcome import (
+    Completed,
+    Dropped,
+    ErrorClass,
+    Failed,
+    Outcome,
+    RefusedConnection,
+)
 
 MAX_TRACEBACK_CHARACTERS = 4000
 MAX_RETRY_AFTER_SECONDS = 366 * 86400.0
@@ -108,6 +115,7 @@ def classify(error: BaseException) -> Failed:
         str(error.message),
         details=_details(error.details),
         retry_after=_seconds(error.retry_after),
+        refused=_refused(error),
     )
 
 
@@ -124,6 +132,11 @@ def _refuse_constant(name: str) -> NoReturn:
 def _class(error: HandlerError) -> ErrorClass:
     known = error.error_class in set(ErrorClass)
     return ErrorClass(error.error_class) if known else ErrorClass.RETRYABLE
+
+
+def _refused(error: HandlerError) -> RefusedConnection | None:
+    name = clean_text(str(error.connection)) if isinstance(error, Unauthorised) else ""
+    return RefusedConnection(name) if name else None
 
 
 def _text(error: BaseException) -> str:

@@ -76,7 +76,7 @@ class TaskExecutor(Component):
         accounts = HandlerAccounts(self._outside, grant, context.deadline)
         doors = _Doors(effects, accounts)
         invocation = Invocation(handler, _context(grant, context, doors))
-        return accounts.hide(await _until_ended(self._begin(invocation)))
+        return accounts.told(await _until_ended(self._begin(invocation)))
 
     def _begin(self, invocation: Invocation) -> Running[Outcome]:
         if self._places is None:
