@@ -7,7 +7,6 @@ is left pending, for a reclaim.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -24,13 +23,12 @@ from perdure_streams.consumer import Consumer, Entry
 
 from perdure_worker.coordinator import MAX_ITEMS, NOT_NOW, Answered, Coordinator
 from perdure_worker.hand_out import HandOut, hand_out, new_lease_id
+from perdure_worker.settling import Settling
 
 GIVE_UP_SECONDS = 8.0
 """How long an entry is asked for; a hand-out's lease, and the least reclaim age, are longer."""
 
 AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=1.0)
-MAX_SETTLED = 256
-SETTLE_TRIES = 3
 
 ACQUIRES = counter("worker_acquires_total", "Stream entries by what became of them.", ("answer",))
 
@@ -51,12 +49,11 @@ class Intake(Component):
 
     def __init__(self, coordinator: Coordinator, consumer: Consumer, clock: Clock) -> None:
         super().__init__()
-        self._consumer = consumer
         self._clock = clock
         self._acquiring: Batcher[pb.AcquireLeaseItem, Answer] = Batcher(
             coordinator.acquire, MAX_ITEMS
         )
-        self._settling: Batcher[Entry, None] = Batcher(self._settle_all, MAX_SETTLED)
+        self._settling = Settling(consumer, clock)
 
     async def on_start(self) -> None:
         """Take entries."""
@@ -75,11 +72,8 @@ class Intake(Component):
             if answered is None:
                 ACQUIRES.labels("unanswered").inc()
                 return
-            settling = asyncio.create_task(self._settle(entry))
-            try:
-                await self._use(answered, work)
-            finally:
-                await settling
+            self._settling.settle(entry)
+            await self._use(answered, work)
 
     async def _use(self, answered: Answer, work: Callable[[HandOut], Awaitable[None]]) -> None:
         result = answered.answer
@@ -119,18 +113,3 @@ class Intake(Component):
             return None
         result = answered.answer
         return answered if isinstance(result, PerdureError) or result.status in NAMES else None
-
-    async def _settle(self, entry: Entry) -> None:
-        for number in range(1, SETTLE_TRIES + 1):
-            try:
-                await self._settling.submit(entry)
-            except NOT_NOW as trouble:
-                # An entry that stays is reclaimed, answered "gone" and settled then.
-                log_failure(_logger, "entry.not_settled", trouble, tries=number)
-                await self._clock.sleep(AGAIN_BACKOFF.seconds(number, random.random()))
-            else:
-                return
-
-    async def _settle_all(self, entries: list[Entry]) -> list[None]:
-        await self._consumer.settle(entries)
-        return [None] * len(entries)
