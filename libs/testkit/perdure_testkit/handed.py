@@ -1,4 +1,4 @@
-"""Compares what is decided at once with what `decide` makes of the same report, value by value."""
+"""Compares what is decided at once with what `decide` makes of the same event, value by value."""
 
 from __future__ import annotations
 
@@ -7,24 +7,29 @@ from types import MappingProxyType
 
 from perdure_machine.actions import PutRun, PutStep, RecordAttempt, RecordHistory
 from perdure_machine.changes import Changes, MailChanges, StepChange, collapse
-from perdure_machine.decide import Decision, decide
+from perdure_machine.decide import Decision, decide, decide_start
+from perdure_machine.decide.first_step import TakeUp, start_plainly, take_up
 from perdure_machine.decide.hand_over import HandOver, hand_over
+from perdure_machine.decide.last_report import LastReport, last_report
+from perdure_machine.decide.start import NOTHING_SENT
 from perdure_machine.definition.model import Definition
-from perdure_machine.events import Event, Report
+from perdure_machine.events import Acquire, Event, Report, Start
 from perdure_machine.lanes import Lane
+from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import TOP
 from perdure_machine.states import AttemptOutcome
 from perdure_machine.view import StepState, View
 
 
 class ComparedDecide:
-    """`decide`, which also hands over where that can be done, and counts the comparisons.
+    """`decide`, which also decides at once where that can be done, and counts the comparisons.
 
-    Raises AssertionError where the two differ.
+    `compared` counts the hand-overs, `taken_up` the leases of first steps, `finished` the last
+    reports. Raises AssertionError where the two differ.
     """
 
     def __init__(self) -> None:
-        self.compared = 0
+        self.compared = self.taken_up = self.finished = 0
 
     def __call__(
         self,
@@ -38,12 +43,90 @@ class ComparedDecide:
         decision = decide(definition, lanes, view, event, others)
         if isinstance(event, Report) and event.step in view.steps:
             step = view.steps[event.step]
+            self._compare_last(definition, view, step, event, decision)
             handed = hand_over(definition, lanes, view.run, step, event)
             if handed is not None and not _has_begun(view, handed.granted.step):
                 self.compared += 1
                 assert handed.reply == decision.reply
                 assert changes_of(handed, view, step) == collapse(view, decision.actions)
+        if isinstance(event, Acquire) and event.step in view.steps:
+            step = view.steps[event.step]
+            taken = take_up(definition, lanes, view.run, step, event)
+            if taken is not None:
+                self.taken_up += 1
+                assert taken.reply == decision.reply
+                assert changes_of_lease(taken, view, step) == collapse(view, decision.actions)
         return decision
+
+    def _compare_last(
+        self, definition: Definition, view: View, step: StepState, event: Report, decision: Decision
+    ) -> None:
+        last = last_report(definition, view.run, step, event)
+        if last is not None:
+            self.finished += 1
+            assert last.reply == decision.reply
+            assert changes_of_end(last, view, step) == collapse(view, decision.actions)
+
+
+class ComparedStart:
+    """`decide_start`, which also starts plainly where that can be done, and counts these.
+
+    Raises AssertionError where the two differ.
+    """
+
+    def __init__(self) -> None:
+        self.compared = 0
+
+    def __call__(
+        self,
+        definition: Definition,
+        lanes: Mapping[str, Lane],
+        event: Start,
+        mail: Mailbox = NOTHING_SENT,
+    ) -> Decision:
+        """Decide as `decide_start` does."""
+        decision = decide_start(definition, lanes, event, mail)
+        plain = start_plainly(definition, event)
+        if plain is not None:
+            self.compared += 1
+            assert plain == collapse(None, decision.actions)
+        return decision
+
+
+def changes_of_lease(taken: TakeUp, view: View, step: StepState) -> Changes:
+    """Return what the lease of a first step changes of a run that was seen as `view`."""
+    leased, granted = taken.granted.step, taken.granted
+    line = {"node": leased.node, "worker": leased.worker or ""}
+    return Changes(
+        before=view,
+        run=PutRun(taken.run),
+        steps=(StepChange(PutStep(leased, granted.lease_for, granted.timeout), step),),
+        dequeue=(step.step,),
+        history=(RecordHistory(view.run.next_seq, "step_leased", step.step, 1, line),),
+        enqueue=(), set_timers=(), drop_timers=(), hold_timers=(), let_timers_go=(),
+        drop_step_timers=(), drop_run_timers=(), key_moves=(), attempts=(), effects=(),
+        children=(), mail=MailChanges(),
+    )  # fmt: skip
+
+
+def changes_of_end(last: LastReport, view: View, step: StepState) -> Changes:
+    """Return what a last report changes of a run that was seen as `view`."""
+    assert step.lease_id is not None
+    assert step.worker is not None
+    seq, done = view.run.next_seq, AttemptOutcome.COMPLETED
+    return Changes(
+        before=view,
+        run=PutRun(last.run, ended=True),
+        steps=(StepChange(PutStep(last.ended, ended=True), step),),
+        attempts=(RecordAttempt(step.step, step.fence, step.lease_id, step.worker, done),),
+        history=(
+            RecordHistory(seq, "step_completed", step.step, step.fence, {"node": step.node}),
+            RecordHistory(seq + 1, "run_completed"),
+        ),
+        enqueue=(), dequeue=(), set_timers=(), drop_timers=(), hold_timers=(), let_timers_go=(),
+        drop_step_timers=(), drop_run_timers=(), key_moves=(), effects=(), children=(),
+        mail=MailChanges(),
+    )  # fmt: skip
 
 
 def changes_of(handed: HandOver, view: View, step: StepState) -> Changes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import chain
 from types import MappingProxyType
@@ -37,7 +37,9 @@ from perdure_runtime.process import Process
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_store import budgets, causes, erasures, run_migrations
 from perdure_store.apply.applier import Applier
+from perdure_store.apply.batch import Plain
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.hand_overs import RememberedRuns
 from perdure_store.apply.run_ids import RunIds
 from perdure_store.apply.starter import Starter, StartOutcome, StartRequest
 from perdure_store.closing import Closing, schema_check
@@ -52,7 +54,7 @@ from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.consent_servicer import Consent
-from perdure_coordinator.counting import count, count_hand_overs
+from perdure_coordinator.counting import count, count_plain
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
@@ -134,21 +136,27 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         wake_ups.committed(changes)
         count(changes)
 
-    def handed_over(hand_overs: int) -> None:
-        wake_ups.handed_over()
-        count_hand_overs(hand_overs)
+    def plainly_written(written: Collection[Plain]) -> None:
+        wake_ups.plainly_written()
+        count_plain(written)
 
     subjects = SubjectKey(config.subject_key.encode())
+    remembered = RememberedRuns(config.remembered_runs)
     applier = Applier(
         catalogue,
         retention=retention,
         committed=committed,
-        handed_over=handed_over,
+        plainly_written=plainly_written,
         subjects=subjects,
-        remembered=config.remembered_runs,
+        remembered=remembered,
     )
     starter = Starter(
-        catalogue, run_ids, retention=retention, committed=committed, subjects=subjects
+        catalogue,
+        run_ids,
+        retention=retention,
+        committed=committed,
+        subjects=subjects,
+        remembered=remembered,
     )
     committers = Committers(applier, config.database_url, spare, count=config.committers)
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from perdure_machine.changes import Changes
-from perdure_machine.states import AttemptOutcome
+from perdure_machine.decide.hand_over import HandOver
+from perdure_machine.decide.last_report import LastReport
+from perdure_machine.states import AttemptOutcome, RunStatus
 from perdure_runtime.metrics import counter
+from perdure_store.apply.batch import Plain
 
 RUNS_STARTED = counter("runs_started_total", "Runs that were started.")
 RUNS_ENDED = counter("runs_ended_total", "Runs that ended.", ("status",))
@@ -24,6 +27,11 @@ def count(changes: Sequence[Changes]) -> None:
             ATTEMPTS.labels(str(attempt.outcome)).inc()
 
 
-def count_hand_overs(hand_overs: int) -> None:
-    """Count the attempts that ended in hand-overs on remembered runs."""
-    ATTEMPTS.labels(str(AttemptOutcome.COMPLETED)).inc(hand_overs)
+def count_plain(written: Collection[Plain]) -> None:
+    """Count the attempts and the runs that ended in what was decided at once."""
+    runs = sum(isinstance(one, LastReport) for one in written)
+    attempts = runs + sum(isinstance(one, HandOver) for one in written)
+    if attempts:
+        ATTEMPTS.labels(str(AttemptOutcome.COMPLETED)).inc(attempts)
+    if runs:
+        RUNS_ENDED.labels(str(RunStatus.COMPLETED)).inc(runs)

@@ -51,8 +51,8 @@ class WakeUps(Component):
             self._channels.add(TIMERS)
         self._something.set()
 
-    def handed_over(self) -> None:
-        """Note that runs went on with steps that their reporters hold; after that was written."""
+    def plainly_written(self) -> None:
+        """Note that runs went on, or ended, without anything to deliver; after that was written."""
         self._channels.add(RUNS)
         self._something.set()
 

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
 import asyncpg
 import pytest
+from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.events import CancelRun, PauseRun
 from perdure_machine.replies import Applied, Cancelled, Granted, Stale
 from perdure_runtime.fail_points import FailPointHit, Raise, arm
 from perdure_store.apply.applier import Applier
-from perdure_store.apply.batch import Answers, OrgEvent, RunEvents, Skipped
+from perdure_store.apply.batch import Answers, OrgEvent, Plain, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
+from perdure_store.apply.hand_overs import RememberedRuns
 from perdure_testkit.database import Database
 from perdure_testkit.engines.driver import ORG, Driver, offer_of, success
 from perdure_testkit.engines.postgres import RETENTION, PostgresPort
@@ -48,8 +50,8 @@ class Written:
     def __init__(self) -> None:
         self.hand_overs = 0
 
-    def add(self, hand_overs: int) -> None:
-        self.hand_overs += hand_overs
+    def add(self, written: Collection[Plain]) -> None:
+        self.hand_overs += sum(isinstance(one, HandOver) for one in written)
 
 
 @pytest.fixture
@@ -67,8 +69,8 @@ def applier(written: Written, *, remembered: int = 100) -> Applier:
         Catalogue(),
         retention=RETENTION,
         committed=lambda changes: None,
-        handed_over=written.add,
-        remembered=remembered,
+        plainly_written=written.add,
+        remembered=RememberedRuns(remembered),
     )
 
 

@@ -61,7 +61,7 @@ def hand_over(
     if heir is None or offer is None or not isinstance(outcome, Succeeded):
         return None
     node = definition.nodes[heir]
-    if not (_goes_on(run) and _is_held(step, event) and _may_begin(definition, run, node, offer)):
+    if not (goes_on(run) and is_held(step, event) and _may_begin(definition, run, node, offer)):
         return None
     payload = _heirs_input(run, step, node, outcome.output)
     if payload is None:
@@ -85,13 +85,13 @@ def hand_over(
     return HandOver(written, ended, granted, node.timeout)
 
 
-def _goes_on(run: RunState) -> bool:
+def goes_on(run: RunState) -> bool:
     """Tell whether nothing holds the run up or has ended it; `generation` counts ends."""
     is_open = run.status is RunStatus.RUNNING and run.generation == 0 and run.ending is None
     return is_open and run.error is None and not (run.paused or run.pending or run.erased)
 
 
-def _is_held(step: StepState, event: Report) -> bool:
+def is_held(step: StepState, event: Report) -> bool:
     """Tell whether the report is its holder's on a step of the top scope that nobody stops."""
     if (step.step, step.fence, step.lease_id) != (event.step, event.fence, event.lease_id):
         return False

@@ -430,13 +430,16 @@ class Definition:
     `nodes` are those of all its graphs, because an id stands once in a document; `graphs` are by
     the id of the node that holds each, empty for the one at the top. `deadline` gives how long the
     run may take from its beginning, None for no end; `subject` whom all of the run is about.
-    `heirs` are, by node, those that its success hands the run over to (`definition.heirs`).
+    `heirs` are, by node, those that its success hands the run over to; `first` is the one that the
+    run plainly begins with, `last` are those that may plainly end it (`definition.heirs`).
     """
 
     name: str
     nodes: Mapping[str, Node]
     graphs: Mapping[str, Graph]
     heirs: Mapping[str, str]
+    first: str | None
+    last: frozenset[str]
     input_schema: bytes | None
     limits: Limits
     deadline: Template | None

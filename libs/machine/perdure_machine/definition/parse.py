@@ -22,7 +22,7 @@ from perdure_machine.definition.document import read_document
 from perdure_machine.definition.draft import Draft, Drafter
 from perdure_machine.definition.edges import check_picks, edges
 from perdure_machine.definition.graph import check_graph
-from perdure_machine.definition.heirs import heirs
+from perdure_machine.definition.heirs import first_of, heirs, last_of
 from perdure_machine.definition.inputs import check_input_schema
 from perdure_machine.definition.later import without_later
 from perdure_machine.definition.model import (
@@ -210,6 +210,8 @@ def _built(
         "nodes": MappingProxyType(nodes),
         "graphs": MappingProxyType(built),
         "heirs": MappingProxyType(heirs(nodes)),
+        "first": first_of(nodes, built[""]),
+        "last": last_of(nodes, built[""]),
     }
 
 
@@ -225,3 +227,5 @@ class _Built(TypedDict):
     nodes: Mapping[str, Node]
     graphs: Mapping[str, Graph]
     heirs: Mapping[str, str]
+    first: str | None
+    last: frozenset[str]

@@ -10,7 +10,6 @@ from perdure_machine.actions import Action
 from perdure_machine.capacity import Wish
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import Decision, decide
-from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.definition.model import Definition
 from perdure_machine.events import Acquire, Event
 from perdure_machine.migration_events import in_turn, migrated_just_now, targets
@@ -25,8 +24,9 @@ from perdure_store.apply.batch import (
     MAX_WIDENINGS,
     Answers,
     Committed,
-    HandedOver,
     OrgEvent,
+    Plain,
+    PlainlyWritten,
     RunEvents,
     Skipped,
 )
@@ -35,14 +35,11 @@ from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.consent import write_subjects
 from perdure_store.apply.erasing import write_erasures
 from perdure_store.apply.exclusive import Key, KeysNotLocked, load_queues, lock_keys
-from perdure_store.apply.hand_overs import (
-    RememberedRuns,
-    decide_hand_overs,
-    write_hand_overs,
-)
+from perdure_store.apply.hand_overs import RememberedRuns
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.load import load_more, load_views, lock_runs
 from perdure_store.apply.mail import hold_ended, write_mail
+from perdure_store.apply.plain import decide_plainly, held_after, write_plainly
 from perdure_store.apply.spending import (
     BudgetsNotLocked,
     OrgWorkflow,
@@ -62,8 +59,8 @@ REMEMBERED_RUNS = 10_000
 """Runs that are remembered where nothing else is said."""
 
 
-def _tell_nobody(_hand_overs: int) -> None:
-    """Do nothing about hand-overs."""
+def _tell_nobody(_written: Collection[Plain]) -> None:
+    """Do nothing about what was written."""
 
 
 @dataclass(slots=True)
@@ -88,13 +85,13 @@ class Applier:
         *,
         retention: float,
         committed: Committed,
-        handed_over: HandedOver = _tell_nobody,
+        plainly_written: PlainlyWritten = _tell_nobody,
         subjects: SubjectKey = NO_KEY,
-        remembered: int = REMEMBERED_RUNS,
+        remembered: RememberedRuns | None = None,
     ) -> None:
         self._catalogue = catalogue
-        self._remembered = RememberedRuns(remembered)
-        self._handed_over = handed_over
+        self._remembered = remembered or RememberedRuns(REMEMBERED_RUNS)
+        self._plainly_written = plainly_written
         self._subjects = subjects
         self._retention = retention
         self._committed = committed
@@ -104,26 +101,26 @@ class Applier:
     ) -> list[Answers | Skipped]:
         """Apply the events of distinct runs and answer each run in order.
 
-        Hand-overs on remembered runs are applied first, the others all or none. Without `wait` a
-        run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row was not as the
+        The plain cases of remembered runs are applied first, the others all or none. Without `wait`
+        a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row was not as the
         decision saw it, and what the database raises; what was applied then is a repeat (R5).
         """
-        handed = await self._hand_over(connection, batch)
-        others = [one for one in batch if one.run_id not in handed]
+        plain = await self._apply_plain(connection, batch)
+        others = [one for one in batch if one.run_id not in plain]
         answers = iter(await self._apply_all(connection, others, wait=wait) if others else ())
         return [
-            (handed[one.run_id].reply,) if one.run_id in handed else next(answers) for one in batch
+            (plain[one.run_id].reply,) if one.run_id in plain else next(answers) for one in batch
         ]
 
-    async def _hand_over(
+    async def _apply_plain(
         self, connection: Connection, batch: Sequence[RunEvents]
-    ) -> dict[UUID, HandOver]:
-        decided = decide_hand_overs(self._remembered, self._catalogue, batch)
-        written = await write_hand_overs(connection, decided)
+    ) -> dict[UUID, Plain]:
+        decided = decide_plainly(self._remembered, self._catalogue, batch)
+        written = await write_plainly(connection, decided, retention=self._retention)
         for one in written.values():
-            self._remembered.note(one.run, one.granted.step)
+            self._remembered.note(one.run, held_after(one))
         if written:
-            self._handed_over(len(written))
+            self._plainly_written(written.values())
         return written
 
     async def _apply_all(

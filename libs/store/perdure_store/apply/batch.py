@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
 from perdure_machine.changes import Changes
 from perdure_machine.decide.advance import MAX_INLINE_NODES
+from perdure_machine.decide.first_step import TakeUp
+from perdure_machine.decide.hand_over import HandOver
+from perdure_machine.decide.last_report import LastReport
 from perdure_machine.events import Event
 from perdure_machine.replies import Reply
 from perdure_runtime.errors import PerdureError
@@ -43,8 +46,11 @@ class Skipped:
 Committed = Callable[[Sequence[Changes]], None]
 """Told of what a transaction wrote, after its commit (R2)."""
 
-HandedOver = Callable[[int], None]
-"""Told how many hand-overs a statement wrote, after it."""
+Plain = HandOver | TakeUp | LastReport
+"""What is decided at once on a remembered run."""
+
+PlainlyWritten = Callable[[Collection[Plain]], None]
+"""Told what of that was written, after it."""
 
 Answers = tuple[Reply | PerdureError, ...]
 """One answer per event of a run, in order."""

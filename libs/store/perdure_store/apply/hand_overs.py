@@ -1,4 +1,4 @@
-"""Hand-overs on remembered runs: decided without a load, proved and written by one statement (P4).
+"""Remembered runs, and hand-overs on them: proved and written by one statement (P4).
 
 What a process wrote last of a run is enough to decide on the report of the step that it leased: the
 statement writes only where the run's revision is still the one remembered. All else, and whatever
@@ -8,27 +8,25 @@ is not proved, goes the way of every event.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from uuid import UUID
 
 import msgspec
-from perdure_machine.decide.hand_over import HandOver, hand_over
-from perdure_machine.events import Report
+from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.replacing import replace
+from perdure_machine.states import StepStatus
 from perdure_machine.view import RunState, StepState
 from perdure_runtime import fail_points
 
-from perdure_store.apply.batch import RunEvents
-from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.rowsets import Row, RowSet, Statement
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 from perdure_store.transaction import write
 
-_WRITTEN = fail_points.declare("store.write_hand_overs")
+WRITTEN = fail_points.declare("store.write_hand_overs")
 
 MAX_KEPT_PAYLOAD = 4096
-"""Bytes of a run's input up to which it is remembered."""
+"""Bytes of an input up to which it is remembered."""
 
 WRITE_HAND_OVERS = Statement(
     sql("hand_overs.write"),
@@ -45,11 +43,11 @@ WRITE_HAND_OVERS = Statement(
 _encode = msgspec.json.Encoder().encode
 
 Known = tuple[RunState, StepState]
-"""A run, and the step of it that is leased."""
+"""A run, and the step of it that is leased, or that is the first and queued."""
 
 
 class RememberedRuns:
-    """Runs as their last write by this process left them, with the step that it leased.
+    """Runs as their last write by this process left them, with the step that it leased or queued.
 
     Of at most `capacity` runs; those that were not written for longest are forgotten first.
     """
@@ -59,38 +57,21 @@ class RememberedRuns:
         self._runs: OrderedDict[UUID, Known] = OrderedDict()
 
     def note(self, run: RunState, step: StepState | None) -> None:
-        """Remember a written run and the step that the write leased, or forget it without one."""
+        """Remember a written run and a step that the write left, or forget it without one.
+
+        Of a queued step the input goes with its lease, so a large one is not remembered.
+        """
         self._runs.pop(run.run_id, None)
-        if step is None or self._capacity == 0:
+        kept = None if step is None else _slim_step(step)
+        if kept is None or self._capacity == 0:
             return
-        self._runs[run.run_id] = (_slim(run), replace(step, input=None))
+        self._runs[run.run_id] = (_slim(run), kept)
         if len(self._runs) > self._capacity:
             self._runs.popitem(last=False)
 
     def take(self, run_id: UUID) -> Known | None:
-        """Return a run and the step that is leased, and forget them."""
+        """Return a run and its step, and forget them."""
         return self._runs.pop(run_id, None)
-
-
-def decide_hand_overs(
-    remembered: RememberedRuns, catalogue: Catalogue, batch: Sequence[RunEvents]
-) -> dict[UUID, HandOver]:
-    """Return the hand-overs of a batch that can be decided on what is remembered, by run.
-
-    The runs of the batch are forgotten: they are about to change.
-    """
-    found = {one.run_id: _decided(remembered.take(one.run_id), catalogue, one) for one in batch}
-    return {run_id: decided for run_id, decided in found.items() if decided is not None}
-
-
-def _decided(known: Known | None, catalogue: Catalogue, one: RunEvents) -> HandOver | None:
-    if known is None or len(one.events) > 1:
-        return None
-    (run, step), (event,) = known, one.events
-    definition = catalogue.known(run.workflow_id)
-    if definition is None or event.org != run.org or not isinstance(event.event, Report):
-        return None
-    return hand_over(definition, catalogue.lanes, run, step, event.event)
 
 
 async def write_hand_overs(
@@ -101,7 +82,7 @@ async def write_hand_overs(
         return {}
     rows = [_row(decided[run_id]) for run_id in sorted(decided)]
     arguments = WRITE_HAND_OVERS.arguments({"handed": rows})
-    proved = await write(connection, _WRITTEN, WRITE_HAND_OVERS.text, *arguments)
+    proved = await write(connection, WRITTEN, WRITE_HAND_OVERS.text, *arguments)
     return {row["run_id"]: decided[row["run_id"]] for row in proved}
 
 
@@ -119,3 +100,10 @@ def _row(decided: HandOver) -> Row:
 def _slim(run: RunState) -> RunState:
     is_large = run.input is not None and len(run.input) > MAX_KEPT_PAYLOAD
     return replace(run, input=None) if is_large else run
+
+
+def _slim_step(step: StepState) -> StepState | None:
+    if step.status is not StepStatus.QUEUED:
+        return replace(step, input=None)
+    is_large = step.input is not None and len(step.input) > MAX_KEPT_PAYLOAD
+    return None if is_large else step

@@ -12,6 +12,7 @@ import msgspec
 from perdure_machine.actions import Instant
 from perdure_machine.changes import Changes, collapse
 from perdure_machine.decide import check_start, decide_start
+from perdure_machine.decide.first_step import start_plainly
 from perdure_machine.decide.start import new_run
 from perdure_machine.definition.inputs import input_with_defaults
 from perdure_machine.definition.model import Definition
@@ -32,6 +33,7 @@ from perdure_runtime.errors import (
 from perdure_store.apply.batch import MAX_WIDENINGS, Committed
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.consent import write_subjects
+from perdure_store.apply.hand_overs import RememberedRuns
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.mail import load_more_mail, write_mail
 from perdure_store.apply.parting import together_or_apart
@@ -88,7 +90,10 @@ StartOutcome = StartAnswer | PerdureError
 
 
 class Starter:
-    """Starts runs; `retention`, `committed` and `subjects` as for `Applier`."""
+    """Starts runs; `retention`, `committed` and `subjects` as for `Applier`.
+
+    Of runs that begin with one queued step, `remembered` is told.
+    """
 
     def __init__(
         self,
@@ -98,8 +103,10 @@ class Starter:
         retention: float,
         committed: Committed,
         subjects: SubjectKey = NO_KEY,
+        remembered: RememberedRuns | None = None,
     ) -> None:
         self._catalogue = catalogue
+        self._remembered = remembered or RememberedRuns(0)
         self._subjects = subjects
         self._run_ids = run_ids
         self._retention = retention
@@ -231,8 +238,17 @@ class Starter:
             await write_spending(tx.connection, changes)
             tx.on_commit(lambda: self._run_ids.learn(now_ms))
             tx.on_commit(lambda: self._committed(changes))
+            tx.on_commit(lambda: self._remember(changes))
+
+    def _remember(self, changes: Sequence[Changes]) -> None:
+        for one in changes:
+            if len(one.enqueue) == 1:
+                self._remembered.note(one.run.run, one.enqueue[0])
 
     async def _changes(self, connection: Connection, start: _Prepared, keys: KeyLocks) -> Changes:
+        plain = start_plainly(start.definition, start.event)
+        if plain is not None:
+            return plain
         mail = Mailbox()
         for _ in range(MAX_WIDENINGS):
             try:

@@ -40,11 +40,12 @@ from perdure_machine.subjects import EVERY_PURPOSE, SubjectKey
 from perdure_machine.view import AttemptState, ChildState, EffectState, RunState, StepState
 from perdure_runtime.errors import FailedPrecondition, NotFound, PerdureError, Reason
 from perdure_store import budgets, causes, erasures, run_migrations
-from perdure_store.apply.applier import Applier
+from perdure_store.apply.applier import REMEMBERED_RUNS, Applier
 from perdure_store.apply.batch import OrgEvent, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.child_starts import answer_parent, forgo_child
 from perdure_store.apply.children import load_children
+from perdure_store.apply.hand_overs import RememberedRuns
 from perdure_store.apply.rows import (
     attempt_state,
     run_state,
@@ -111,11 +112,13 @@ class PostgresPort(ConnectionsPort):
         self.coordinator = coordinator
         self.committed: list[Changes] = []
         self._catalogue, self._run_ids = Catalogue(), RunIds()
+        remembered = RememberedRuns(REMEMBERED_RUNS)
         self.applier = Applier(
             self._catalogue,
             retention=RETENTION,
             committed=self.committed.extend,
             subjects=SUBJECT_KEY,
+            remembered=remembered,
         )
         self.starter = Starter(
             self._catalogue,
@@ -123,6 +126,7 @@ class PostgresPort(ConnectionsPort):
             retention=RETENTION,
             committed=self.committed.extend,
             subjects=SUBJECT_KEY,
+            remembered=remembered,
         )
 
     @classmethod
