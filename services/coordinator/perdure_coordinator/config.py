@@ -39,8 +39,8 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig, TlsConfig):
         min=0,
         max=1_000_000,
         unit="runs",
-        help="Runs that are remembered as they were last written, so that a chained step needs no "
-        "load; 0 loads always.",
+        help="Runs that are remembered as they were last written, so that their next plain event "
+        "needs no load; 0 loads always.",
     )
     start_key_retention: float = setting(
         7 * 86_400.0,

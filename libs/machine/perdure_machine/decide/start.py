@@ -71,7 +71,8 @@ def check_start(definition: Definition, lanes: Mapping[str, Lane], event: Start)
 
     Raises `InvalidArgument`.
     """
-    if definition.deadline is definition.subject is definition.exclusive is None:
+    settled_by_input = (definition.deadline, definition.subject, definition.exclusive)
+    if all(one is None for one in settled_by_input):
         return event
     draft = _new_draft(definition, lanes, event, NOTHING_SENT)
     with _refused("deadline"):
