@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 
 from tools.findings import Source
-from tools.lint_code_rules import MAX_LINES, habits_of_tests, impure_calls, long_files
+from tools.lint_code_rules import (
+    MAX_LINES,
+    habits_of_tests,
+    impure_calls,
+    is_test,
+    long_files,
+)
 
 
 def source(code: str) -> Source:
@@ -42,6 +48,12 @@ def test_a_test_may_not_sleep_or_skip(code: str) -> None:
 
 def test_a_test_may_wait_for_an_event() -> None:
     assert list(habits_of_tests(source("await asyncio.wait_for(event.wait(), 5)\n"))) == []
+
+
+def test_a_benchmark_may_pace_its_load() -> None:
+    assert is_test("tests/unit/bench/test_bench_figures.py")
+    assert not is_test("tests/bench/jobs.py")
+    assert not is_test("libs/machine/perdure_machine/view.py")
 
 
 def test_a_file_of_more_than_one_idea_is_found(tmp_path: Path) -> None:
