@@ -108,17 +108,18 @@ async def test_the_decision_of_the_first_hop_is_kept(collector: Collector) -> No
     assert set(await traced.spans()) == {"continued"}
 
 
+@pytest.mark.parametrize("flags", ["00", "02"], ids=["no flags", "a random id"])
 async def test_what_goes_on_in_an_unrecorded_trace_is_not_recorded_and_tells_of_it(
-    traced: Traced,
+    traced: Traced, flags: str
 ) -> None:
-    left_out = REMOTE[:-1] + "0"
+    left_out = REMOTE[:-2] + flags
     with tracing.span("left out", parent=left_out) as span:
         span.set("x", 1)
         assert span.traceparent == tracing.current_traceparent() == left_out
         assert tracing.log_fields() == {"trace_id": REMOTE_TRACE}
         with tracing.span("within"):
             within = tracing.current_traceparent()
-        assert (within.split("-")[1], within.split("-")[3]) == (REMOTE_TRACE, "00")
+        assert (within.split("-")[1], within.split("-")[3]) == (REMOTE_TRACE, flags)
     assert tracing.current_traceparent() == ""
     with tracing.span("after"):
         pass

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 Attribute = str | bool | int | float
 
-_UNRECORDED = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-00")
-"""A traceparent whose first hop decided that nobody records the trace."""
+_UNRECORDED = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][02468ace]")
+"""A traceparent whose first hop decided that nobody records the trace: the flags' last bit is 0."""
 
 
 class Span(Protocol):

@@ -130,8 +130,10 @@ class UnrecordedSpan:
 
     def __init__(self, traceparent: str) -> None:
         self.traceparent = traceparent
-        trace_id, span_id = traceparent.split("-")[1:3]
-        parent = trace.SpanContext(int(trace_id, 16), int(span_id, 16), is_remote=True)
+        _, trace_id, span_id, flags = traceparent.split("-")
+        parent = trace.SpanContext(
+            int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16))
+        )
         self._context = trace.set_span_in_context(trace.NonRecordingSpan(parent), _NOTHING)
         self._token: Token[Context] | None = None
 
