@@ -56,7 +56,7 @@ OPEN_CONNECTION = declare("worker.open_connection")
 CALL_SECONDS = 5.0
 """Longest time of one call with its repeats; shorter than a hand-out's lease."""
 
-MAX_ITEMS = 64
+MAX_ITEMS = 256
 """Most items of one batch (P5)."""
 
 NOT_NOW = (Unavailable, DeadlineExceeded, Aborted)

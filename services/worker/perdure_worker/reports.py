@@ -21,7 +21,7 @@ from perdure_worker.outcome import Ended, refused_report, to_report
 MAX_BATCH_BYTES = 3 * 1024 * 1024
 """Most bytes of a batch of reports; a message of gRPC has 4 MiB at most (F091)."""
 
-BATCHES_AT_ONCE = 4
+BATCHES_AT_ONCE = 2
 """Batches on their way together, so that a run held elsewhere delays few of the others."""
 
 AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=2.0)
