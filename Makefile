@@ -103,7 +103,7 @@ proto-breaking: setup ## Compare the protos with those of the newest tag.
 
 # ---- test
 
-.PHONY: test test-all simulate bench bench-peers ci
+.PHONY: test test-all simulate bench bench-ablation bench-peers ci
 test: setup $(HELM) ## Run the tests, without those marked long.
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not long" $(ARGS)
 
@@ -115,6 +115,9 @@ simulate: setup ## Simulate SEEDS seeds from seed FROM on in JOBS processes; pri
 
 bench: setup ## Measure the embedded stack: a table and a line of JSON; QUICK=1 is brief, LONG=1 long, ONLY=key,key.
 	@$(BIN)/python -m tests.bench.bench $(if $(QUICK),--quick) $(if $(LONG),--long) $(if $(ONLY),--only $(ONLY)) $(ARGS)
+
+bench-ablation: setup ## Measure the hot path with each of its techniques switched off in turn; QUICK=1 is brief.
+	@$(BIN)/python -m tests.bench.ablation $(if $(QUICK),--quick)
 
 bench-peers: setup $(STAMPS)/peers ## Run chains and jobs on other engines too, in turns with ours; QUICK=1 is brief, ONLY=name,name.
 	@$(BIN)/python -m tests.bench.peers.compare $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(ARGS)

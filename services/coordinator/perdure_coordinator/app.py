@@ -129,7 +129,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     catalogue, run_ids = Catalogue(), RunIds()
     async with acquire(spare) as connection:
         await run_ids.synchronise(connection)
-    wake_ups = WakeUps(config.direct_url, process.clock)
+    wake_ups = WakeUps(config.direct_url, process.clock, enabled=config.wake_ups)
     retention = config.start_key_retention
 
     def committed(changes: Sequence[Changes]) -> None:
@@ -158,7 +158,13 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         subjects=subjects,
         remembered=remembered,
     )
-    committers = Committers(applier, config.database_url, spare, count=config.committers)
+    committers = Committers(
+        applier,
+        config.database_url,
+        spare,
+        count=config.committers,
+        max_batch=config.max_batch,
+    )
     starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
     keeping_held = HeldConnection(

@@ -30,9 +30,6 @@ from perdure_store.apply.write import GuardFailed
 from perdure_store.held import HeldConnection
 from perdure_store.pool import Connection, acquire
 
-MAX_BATCH = 256
-"""Events that one transaction takes at most."""
-
 RESERVED = 2
 """Spare connections that runs held elsewhere leave to others."""
 
@@ -74,9 +71,20 @@ class _Placed:
 
 
 class Committers(Component):
-    """Applies events, each where its run's other events of this process are applied."""
+    """Applies events, each where its run's other events of this process are applied.
 
-    def __init__(self, applier: Applier, url: str, spare: asyncpg.Pool, *, count: int) -> None:
+    `count` transactions are under way at once, each of at most `max_batch` events.
+    """
+
+    def __init__(
+        self,
+        applier: Applier,
+        url: str,
+        spare: asyncpg.Pool,
+        *,
+        count: int,
+        max_batch: int,
+    ) -> None:
         super().__init__()
         self._applier = applier
         self._spare = spare
@@ -84,7 +92,7 @@ class Committers(Component):
             HeldConnection(url, application_name="perdure-coordinator") for _ in range(count)
         ]
         self._batchers = [
-            Batcher[_Submitted, _Placed](partial(self._commit, held), MAX_BATCH)
+            Batcher[_Submitted, _Placed](partial(self._commit, held), max_batch)
             for held in self._held
         ]
         self._alone: set[asyncio.Task[Answers]] = set()

@@ -34,6 +34,18 @@ class CoordinatorConfig(ServiceConfig, GrpcConfig, DatabaseConfig, TlsConfig):
         unit="connections",
         help="For runs that somebody else holds, publishing, and timers that failed.",
     )
+    max_batch: int = setting(
+        256,
+        min=1,
+        max=1024,
+        unit="events",
+        help="Most events that one transaction takes; 1 has a transaction for each.",
+    )
+    wake_ups: bool = setting(
+        True,
+        help="Whether relay, timer and watchers are told of what was written; without it they find "
+        "it when they look, 50 ms later at most.",
+    )
     remembered_runs: int = setting(
         10_000,
         min=0,

@@ -34,8 +34,11 @@ _logger = logging.getLogger(__name__)
 class WakeUps(Component):
     """Tells relay, timer and watchers that there is something new, at most once per round trip."""
 
-    def __init__(self, direct_url: str, clock: Clock | None = None) -> None:
+    def __init__(
+        self, direct_url: str, clock: Clock | None = None, *, enabled: bool = True
+    ) -> None:
         super().__init__()
+        self._enabled = enabled
         self._held = HeldConnection(direct_url, application_name="perdure-coordinator-wakeups")
         self._clock = clock or SystemClock()
         self._channels: set[str] = set()
@@ -62,7 +65,9 @@ class WakeUps(Component):
         self._something.set()
 
     async def on_start(self) -> None:
-        """Begin to send."""
+        """Begin to send, unless nothing is to be sent."""
+        if not self._enabled:
+            return
         self._task = asyncio.create_task(self._run(), name="wake-ups")
 
     async def on_stop(self) -> None:

@@ -112,6 +112,7 @@ def assemble(
         releases=releases,
         limits=_limits(config),
         reclaim_idle=config.reclaim_idle,
+        max_items=config.max_items,
     )
     pools = [Pool(plan, shared, clock) for plan in plans]
     foundation: list[Service] = [

@@ -11,6 +11,7 @@ from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig, 
 from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
 
+from perdure_worker.coordinator import MAX_ITEMS
 from perdure_worker.egress.addresses import Network
 from perdure_worker.outcome import MAX_OUTPUT_BYTES
 from perdure_worker.pool_plans import MAX_SLOTS, PoolPlan, pool_plans
@@ -59,6 +60,13 @@ class WorkerConfig(ServiceConfig, RedisConfig, TlsConfig):
     )
     chain_seconds: float = setting(
         5.0, min=0.0, unit="seconds", help="Longest time in which steps of one run follow in a row."
+    )
+    max_items: int = setting(
+        MAX_ITEMS,
+        min=1,
+        max=MAX_ITEMS,
+        unit="items",
+        help="Most leases asked for, or results told, in one message to the coordinator.",
     )
     max_output_bytes: int = setting(
         MAX_OUTPUT_BYTES,

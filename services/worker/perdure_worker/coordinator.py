@@ -57,7 +57,7 @@ CALL_SECONDS = 5.0
 """Longest time of one call with its repeats; shorter than a hand-out's lease."""
 
 MAX_ITEMS = 256
-"""Most items of one batch (P5)."""
+"""Most items of one message where nothing else is said (P5)."""
 
 NOT_NOW = (Unavailable, DeadlineExceeded, Aborted)
 """What says nothing about the items: the same call may go well later."""
@@ -75,9 +75,17 @@ class Answered(Generic[AnswerT]):
 
 
 class Coordinator:
-    """The worker's side of the hot path."""
+    """The worker's side of the hot path; one message takes at most `max_items`."""
 
-    def __init__(self, client: RpcClient, worker: str, queues: Sequence[str], clock: Clock) -> None:
+    def __init__(
+        self,
+        client: RpcClient,
+        worker: str,
+        queues: Sequence[str],
+        clock: Clock,
+        max_items: int = MAX_ITEMS,
+    ) -> None:
+        self.max_items = max_items
         self._client = client
         self._worker = worker
         self._queues = tuple(queues)

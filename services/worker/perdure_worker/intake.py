@@ -21,7 +21,7 @@ from perdure_runtime.logs import bound, log_failure
 from perdure_runtime.metrics import counter
 from perdure_streams.consumer import Consumer, Entry
 
-from perdure_worker.coordinator import MAX_ITEMS, NOT_NOW, Answered, Coordinator
+from perdure_worker.coordinator import NOT_NOW, Answered, Coordinator
 from perdure_worker.hand_out import HandOut, hand_out, new_lease_id
 from perdure_worker.settling import Settling
 
@@ -51,7 +51,7 @@ class Intake(Component):
         super().__init__()
         self._clock = clock
         self._acquiring: Batcher[pb.AcquireLeaseItem, Answer] = Batcher(
-            coordinator.acquire, MAX_ITEMS
+            coordinator.acquire, coordinator.max_items
         )
         self._settling = Settling(consumer, clock)
 

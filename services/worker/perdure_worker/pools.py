@@ -45,6 +45,7 @@ class Shared:
     releases: Releases
     limits: StepLimits
     reclaim_idle: float
+    max_items: int
 
 
 class Pool:
@@ -52,7 +53,7 @@ class Pool:
 
     def __init__(self, plan: PoolPlan, shared: Shared, clock: Clock) -> None:
         queues = [str(queue) for queue in plan.queues]
-        coordinator = Coordinator(shared.client, shared.worker, queues, clock)
+        coordinator = Coordinator(shared.client, shared.worker, queues, clock, shared.max_items)
         consumer = Consumer(shared.redis, (), shared.worker, clock=clock)
         self.reports = Reports(coordinator, clock)
         self.intake = Intake(coordinator, consumer, clock)

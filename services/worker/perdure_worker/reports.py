@@ -13,7 +13,7 @@ from perdure_runtime.errors import Aborted, PerdureError, Reason, ResourceExhaus
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.logs import log, log_failure
 
-from perdure_worker.coordinator import MAX_ITEMS, NOT_NOW, Answered, Coordinator
+from perdure_worker.coordinator import NOT_NOW, Answered, Coordinator
 from perdure_worker.hand_out import HandOut, hand_out
 from perdure_worker.leases import Held
 from perdure_worker.outcome import Ended, refused_report, to_report
@@ -21,8 +21,8 @@ from perdure_worker.outcome import Ended, refused_report, to_report
 MAX_BATCH_BYTES = 3 * 1024 * 1024
 """Most bytes of a batch of reports; a message of gRPC has 4 MiB at most (F091)."""
 
-BATCHES_AT_ONCE = 2
-"""Batches on their way together, so that a run held elsewhere delays few of the others."""
+ITEMS_AT_ONCE = 512
+"""Results on their way together, so that a run held elsewhere delays few of the others."""
 
 AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=2.0)
 
@@ -39,10 +39,10 @@ class Reports(Component):
         self._clock = clock
         self._batcher: Batcher[pb.ReportResultItem, Answer] = Batcher(
             coordinator.report,
-            MAX_ITEMS,
+            coordinator.max_items,
             weigh=pb.ReportResultItem.ByteSize,
             max_weight=MAX_BATCH_BYTES,
-            at_once=BATCHES_AT_ONCE,
+            at_once=ITEMS_AT_ONCE // coordinator.max_items,
         )
 
     async def on_start(self) -> None:

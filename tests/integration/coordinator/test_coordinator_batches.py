@@ -152,7 +152,7 @@ async def test_p1_a_poisonous_event_hinders_none_beside_it(
 async def test_p1_one_callers_poison_is_not_told_to_another(
     serve: Serve, call_at: Callable[..., Calls], rows: asyncpg.Connection
 ) -> None:
-    _, address = await serve(committers=1)
+    _, address = await serve(committers=1, remembered_runs=0)
     calls = call_at(address)
     await calls.publish(TASK)
     runs = [await calls.start() for _ in range(6)]
@@ -182,7 +182,7 @@ async def test_events_of_one_run_in_one_batch_are_folded_in_order(calls: Calls) 
 async def test_f048_when_nothing_can_be_applied_the_caller_is_told_to_wait(calls: Calls) -> None:
     run = await calls.start()
     with (
-        arm("store.commit_events", "before", Raise()),
+        arm("store.write_hand_overs", "before", Raise()),
         pytest.raises(grpc.aio.AioRpcError) as caught,
     ):
         await calls.acquire(run)
