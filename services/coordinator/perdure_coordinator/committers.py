@@ -2,7 +2,8 @@
 
 A run belongs to one committer of this process, so its events meet in one batch and are folded in
 order. A run that another process holds leaves the batch and waits on a connection of its own, so
-that it delays nobody else (protocol p1, step 2).
+that it delays nobody else (protocol p1, step 2). Plain cases of remembered runs, which are most
+events and wait for nobody, meet in batches of their own, as large as they can be (P4).
 """
 
 from __future__ import annotations
@@ -95,22 +96,26 @@ class Committers(Component):
             Batcher[_Submitted, _Placed](partial(self._commit, held), max_batch)
             for held in self._held
         ]
+        self._plainly = HeldConnection(url, application_name="perdure-coordinator")
+        self._plain = Batcher[_Submitted, _Placed | None](self._commit_plainly, max_batch)
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         self._room = asyncio.Semaphore(max(1, spare.get_max_size() - RESERVED))
 
     async def on_start(self) -> None:
         """Take events from now on."""
+        await self._plain.start()
         for batcher in self._batchers:
             await batcher.start()
 
     async def on_stop(self) -> None:
         """Finish what was taken, then close the connections."""
+        await self._plain.stop()
         for batcher in self._batchers:
             await batcher.stop()
         if self._alone:
             await asyncio.wait(self._alone)
-        for held in self._held:
+        for held in (self._plainly, *self._held):
             await held.close()
 
     async def submit(
@@ -122,12 +127,30 @@ class Committers(Component):
         takes; its event is applied all the same. Raises the event's refusal, or Unavailable or
         Aborted when it may be sent again.
         """
-        batcher = self._batchers[run_id.int % len(self._batchers)]
-        placed = await batcher.submit(_Submitted(run_id, OrgEvent(org, event)))
+        submitted, placed = _Submitted(run_id, OrgEvent(org, event)), None
+        if self._applier.remembers(run_id):
+            placed = await self._plain.submit(submitted)
+        if placed is None:
+            batcher = self._batchers[run_id.int % len(self._batchers)]
+            placed = await batcher.submit(submitted)
         answer = await placed.answer(patience)
         if isinstance(answer, PerdureError):
             raise answer
         return answer
+
+    async def _commit_plainly(self, batch: list[_Submitted]) -> list[_Placed | None]:
+        """Apply what is plain; None stands for what the run's committer is to take."""
+        connection = await self._plainly.get()
+        try:
+            done = await self._applier.apply_plainly(connection, _grouped(batch))
+        except Unavailable:
+            raise
+        except Exception as error:  # noqa: BLE001 - the committer tells the sender what is wrong
+            log_failure(_logger, "events.not_plain", error)
+            return [None] * len(batch)
+        BATCH_EVENTS.observe(len(done))
+        found = (done.get(one.run_id) for one in batch)
+        return [None if one is None else _Placed((one.reply,), 0) for one in found]
 
     async def _commit(self, held: HeldConnection, batch: list[_Submitted]) -> list[_Placed]:
         BATCH_EVENTS.observe(len(batch))

@@ -14,7 +14,7 @@ import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_coordinator import answers
 from perdure_runtime.errors import Reason, Unavailable
-from perdure_runtime.fail_points import Raise, arm
+from perdure_runtime.fail_points import Pause, Raise, arm
 from perdure_runtime.lifecycle import Service
 from perdure_runtime.rpc.errors import from_call_error
 from perdure_testkit.calls import Calls
@@ -165,6 +165,23 @@ async def test_p1_one_callers_poison_is_not_told_to_another(
     assert refused.code() is grpc.StatusCode.INTERNAL
     granted = [one[0].status for one in outcomes if not isinstance(one, BaseException)]
     assert granted == [hot.ACQUIRE_STATUS_GRANTED] * 5
+
+
+async def test_p1_a_committer_that_is_held_up_delays_no_plain_event(
+    serve: Serve, call_at: Callable[..., Calls]
+) -> None:
+    _, address = await serve(committers=1)
+    calls = call_at(address)
+    await calls.publish(TASK)
+    slow, plain = await calls.start(), await calls.start()
+    cancel = hot.CancelRunRequest(items=[hot.CancelRunItem(org="default", run_id=str(slow))])
+    with arm("store.commit_events", "before", pause := Pause()):
+        cancelling = asyncio.ensure_future(calls.hot.CancelRun(cancel))
+        await pause.reached.wait()
+        (granted,) = await calls.acquire(plain)
+        assert granted.status == hot.ACQUIRE_STATUS_GRANTED
+        pause.release.set()
+        await cancelling
 
 
 async def test_events_of_one_run_in_one_batch_are_folded_in_order(calls: Calls) -> None:

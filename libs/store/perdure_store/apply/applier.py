@@ -105,16 +105,24 @@ class Applier:
         a run that somebody else holds is `Skipped`. Raises `GuardFailed` where a row was not as the
         decision saw it, and what the database raises; what was applied then is a repeat (R5).
         """
-        plain = await self._apply_plain(connection, batch)
+        plain = await self.apply_plainly(connection, batch)
         others = [one for one in batch if one.run_id not in plain]
         answers = iter(await self._apply_all(connection, others, wait=wait) if others else ())
         return [
             (plain[one.run_id].reply,) if one.run_id in plain else next(answers) for one in batch
         ]
 
-    async def _apply_plain(
+    def remembers(self, run_id: UUID) -> bool:
+        """Tell whether an event of the run may be plain."""
+        return self._remembered.has(run_id)
+
+    async def apply_plainly(
         self, connection: Connection, batch: Sequence[RunEvents]
     ) -> dict[UUID, Plain]:
+        """Apply the plain cases of remembered runs, and return these; nobody is waited for.
+
+        Raises what the database raises; what was applied then is a repeat (R5).
+        """
         decided = decide_plainly(self._remembered, self._catalogue, batch)
         written = await write_plainly(connection, decided, retention=self._retention)
         for one in written.values():

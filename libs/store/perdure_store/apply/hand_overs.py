@@ -69,6 +69,10 @@ class RememberedRuns:
         if len(self._runs) > self._capacity:
             self._runs.popitem(last=False)
 
+    def has(self, run_id: UUID) -> bool:
+        """Tell whether a run is remembered."""
+        return run_id in self._runs
+
     def take(self, run_id: UUID) -> Known | None:
         """Return a run and its step, and forget them."""
         return self._runs.pop(run_id, None)
