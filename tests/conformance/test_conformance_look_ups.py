@@ -6,8 +6,10 @@ import json
 from uuid import UUID
 
 import pytest
+from perdure_machine.capacity import cause_of
 from perdure_machine.definition.outside import EffectKind
 from perdure_machine.events import BeginEffect, ExpireLease
+from perdure_machine.node_error import ErrorClass
 from perdure_machine.replies import (
     EffectBegun,
     EffectRefused,
@@ -18,6 +20,7 @@ from perdure_machine.replies import (
 )
 from perdure_machine.states import EffectOutcome, EffectStatus, RunStatus, StepStatus
 from perdure_testkit.engines.driver import Driver, beginning
+from perdure_testkit.engines.port import Bears
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -206,6 +209,27 @@ async def test_p4_a_look_up_that_tells_nothing_is_made_later_and_in_the_end_by_a
     assert (await driver.step(run, "a")).status is StepStatus.PARKED
     (effect,) = await driver.engine.effects(run)
     assert effect.status is EffectStatus.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize("nodes", [upsert(), charge()], ids=["http", "grpc"])
+async def test_p8_a_look_up_that_is_refused_is_made_again_when_its_connection_is_repaired(
+    driver: Driver, nodes: dict[str, dict[str, object]]
+) -> None:
+    await driver.engine.put_connection(driver.org, "crm", Bears())
+    run = await lost_in_the_call(driver, {"a": {**nodes["a"], "connection": "crm"}})
+    granted, _ = await looking_up(driver, run)
+    await driver.fail(granted, ErrorClass.AUTHORISATION, effect=EffectOutcome.UNKNOWN)
+    step = await driver.step(run, "a")
+    assert step.parked is not None
+    assert (step.status, step.parked.cause) == (StepStatus.PARKED, cause_of("crm"))
+    await driver.engine.repair_connection(driver.org, "crm")
+    await driver.settle()
+    granted, event = await looking_up(driver, run)
+    key, found = f"{run}/a/request", b'{"status":200}'
+    told = await driver.tell(run, event, key, EffectOutcome.ANSWERED, result=found)
+    assert told == EffectSettled(key, found)
+    await driver.succeed(granted, found)
+    assert (await driver.engine.run(run)).status is RunStatus.COMPLETED
 
 
 async def test_r5_a_repeated_wish_to_look_up_counts_once(driver: Driver) -> None:

@@ -153,6 +153,20 @@ async def test_protocol_p4_a_look_up_that_tells_nothing_leaves_the_step_to_wait(
     assert "GET http" in item.note
 
 
+async def test_p8_a_look_up_by_credentials_that_are_refused_is_reported_as_unauthorised(
+    stage: Stage, http: HttpSide
+) -> None:
+    answering(stage, status("LOOK_UP"))
+    http.provider.script(FOUND, Behaviour(works=False, status=401))
+    account = dispatch_pb2.ConnectionGrant(name="crm", base_url=http.provider.url("/"))
+    await stage.start()
+    report = await stage.one_result(begun(http.input(), kind="reconcile", connection=account))
+    error_class = getattr(report.failure, "class")
+    assert (error_class, report.failure.code) == ("authorisation", "HTTP_401")
+    assert report.effect_outcome == dispatch_pb2.EFFECT_OUTCOME_UNKNOWN
+    assert stage.engine.settled == []
+
+
 async def test_r8_a_call_that_could_outlast_its_lease_is_not_made_but_begun_anew(
     stage: Stage, side: Side
 ) -> None:

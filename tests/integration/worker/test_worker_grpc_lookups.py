@@ -32,6 +32,12 @@ async def side() -> AsyncIterator[GrpcSide]:
     await found.stop()
 
 
+def account(side: GrpcSide) -> dispatch_pb2.ConnectionGrant:
+    return dispatch_pb2.ConnectionGrant(
+        name="pay", base_url=f"http://{side.provider.target}", headers={"X-Key": SECRET}
+    )
+
+
 async def test_protocol_p4_the_message_of_a_look_up_is_told_and_its_result_is_the_steps(
     stage: Stage, side: GrpcSide
 ) -> None:
@@ -78,24 +84,40 @@ async def test_protocol_p4_what_holds_nothing_can_be_read_in_the_answer_to_a_loo
         Said(status=grpc.StatusCode.UNAVAILABLE),
         Said(status=grpc.StatusCode.DEADLINE_EXCEEDED),
         Said(status=grpc.StatusCode.INVALID_ARGUMENT),
-        Said(status=grpc.StatusCode.UNAUTHENTICATED, details=f"{SECRET} is not known"),
+        Said(status=grpc.StatusCode.INTERNAL, details=f"{SECRET} is not known"),
         Said(raw=b"\x0a\xff"),
     ],
-    ids=["unavailable", "deadline", "invalid", "unauthenticated", "unreadable"],
+    ids=["unavailable", "deadline", "invalid", "internal", "unreadable"],
 )
 async def test_protocol_p4_a_method_that_tells_nothing_leaves_the_step_to_wait(
     stage: Stage, side: GrpcSide, said: Said
 ) -> None:
     answering(stage, status("LOOK_UP"))
     side.provider.script(said, method=LOOKUP)
-    account = dispatch_pb2.ConnectionGrant(
-        name="pay", base_url=f"http://{side.provider.target}", headers={"X-Key": SECRET}
-    )
-    item = await told(stage, begun(side.input(), kind="reconcile", connection=account))
+    item = await told(stage, begun(side.input(), kind="reconcile", connection=account(side)))
     assert item.outcome == dispatch_pb2.EFFECT_OUTCOME_UNKNOWN
     assert f"testkit.v1.Payments/{LOOKUP}" in item.note
     assert SECRET not in item.note
     assert side.provider.lookups[0][1]["x-key"] == SECRET
+
+
+@pytest.mark.parametrize("has_account", [True, False])
+async def test_p8_a_look_up_that_is_refused_parks_the_step_where_there_is_what_to_reconnect(
+    stage: Stage, side: GrpcSide, *, has_account: bool
+) -> None:
+    answering(stage, status("LOOK_UP"))
+    refusal = Said(status=grpc.StatusCode.UNAUTHENTICATED, details=f"{SECRET} is not known")
+    side.provider.script(refusal, method=LOOKUP)
+    if not has_account:
+        item = await told(stage, begun(side.input(), kind="reconcile"))
+        assert item.outcome == dispatch_pb2.EFFECT_OUTCOME_UNKNOWN
+        return
+    await stage.start()
+    report = await stage.one_result(begun(side.input(), kind="reconcile", connection=account(side)))
+    error_class = getattr(report.failure, "class")
+    assert (error_class, report.failure.code) == ("authorisation", "GRPC_UNAUTHENTICATED")
+    assert report.effect_outcome == dispatch_pb2.EFFECT_OUTCOME_UNKNOWN
+    assert (stage.engine.settled, SECRET in str(report)) == ([], False)
 
 
 async def test_protocol_p4_a_look_up_that_cannot_be_made_tells_nothing(

@@ -52,11 +52,13 @@ def fail_try(
     rule = _rule(draft, step, error)
     is_over = rule is None or failed.failures > rule.max
     calls = is_begun(draft, step)
-    if (is_over or calls) and suspend_for_call(draft, failed, jitter, expired):
-        return
     was_performed = calls and _was_performed(draft, step)
     if rule is None and refused is not None and not was_performed:
-        park_refused(draft, step, error, refused)
+        # What is looked up comes after the repair: before it each look-up would be refused too.
+        if calls or not suspend_for_call(draft, failed, jitter, expired):
+            park_refused(draft, step, error, refused)
+        return
+    if (is_over or calls) and suspend_for_call(draft, failed, jitter, expired):
         return
     if rule is None or is_over or was_performed:
         end_failed(draft, failed, error, expired=expired)

@@ -11,7 +11,7 @@ import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_contracts.internal.v1 import effects_pb2 as pb
@@ -31,12 +31,14 @@ MAX_NOTE_CHARACTERS = 1000
 @dataclass(frozen=True, slots=True)
 class Finding:
     """What was found out about a call. `answer` is what a look-up was given, as the output of a
-    call would be, for the definition to read; `note` is for people.
+    call would be, for the definition to read; `note` is for people. `refusal` is that of a look-up
+    whose credentials were refused.
     """
 
     outcome: EffectOutcome.ValueType
     answer: bytes = b""
     note: str = ""
+    refusal: Failed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +128,17 @@ async def _look_up(
         stopped = Finding(dispatch_pb2.EFFECT_OUTCOME_UNKNOWN, note="the look-up was stopped")
         effects.tell(_settling(begun, item, stopped))
         raise
+    if found.refusal is not None and begun.grant.connection.name:
+        # The step waits until somebody reconnects it, and is looked up then.
+        return replace(found.refusal, effect=Effect.UNKNOWN)
     return _concluded(await effects.settle(_settling(begun, item, found)), found.note)
+
+
+def nothing_told(note: str, failure: Failed | None = None) -> Finding:
+    """Return what is found out by a look-up that tells nothing, or that failed so."""
+    is_refused = failure is not None and failure.error_class is ErrorClass.AUTHORISATION
+    refusal = failure if is_refused else None
+    return Finding(dispatch_pb2.EFFECT_OUTCOME_UNKNOWN, note=note, refusal=refusal)
 
 
 def _concluded(told: Answered[pb.SettleEffectResult] | None, note: str) -> Outcome | None:

@@ -14,7 +14,6 @@ from google.protobuf.descriptor import MethodDescriptor
 from perdure_contracts.internal.v1.dispatch_pb2 import (
     EFFECT_OUTCOME_ANSWERED,
     EFFECT_OUTCOME_NOT_PERFORMED,
-    EFFECT_OUTCOME_UNKNOWN,
     StepGrant,
 )
 from perdure_runtime.lifecycle import Component
@@ -23,7 +22,7 @@ from perdure_runtime.tracing import current_traceparent
 from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress
 from perdure_worker.executors.account import hidden, method_under
-from perdure_worker.executors.begun_calls import Finding, OutsideCall, run_call
+from perdure_worker.executors.begun_calls import Finding, OutsideCall, nothing_told, run_call
 from perdure_worker.executors.grpc_calls import ChannelSettings, Metadata, call, connected
 from perdure_worker.executors.grpc_messages import MessageInvalid, decoded, encoded
 from perdure_worker.executors.grpc_methods import Methods, MethodUnknown, Undescribed
@@ -107,11 +106,11 @@ class GrpcExecutor(Component):
             request = _with_metadata(request, grant, {})
             answer = await self._answer(request, grant, deadline, whole=True)
         except RequestInvalid as error:
-            return Finding(EFFECT_OUTCOME_UNKNOWN, note=str(error))
+            return nothing_told(str(error))
         except CallFailed as error:
-            is_absent = error.failure.code == NOT_FOUND.code
-            outcome = EFFECT_OUTCOME_NOT_PERFORMED if is_absent else EFFECT_OUTCOME_UNKNOWN
-            return Finding(outcome, note=str(error))
+            if error.failure.code == NOT_FOUND.code:
+                return Finding(EFFECT_OUTCOME_NOT_PERFORMED, note=str(error))
+            return nothing_told(str(error), error.failure)
         return Finding(EFFECT_OUTCOME_ANSWERED, answer)
 
     async def _answer(

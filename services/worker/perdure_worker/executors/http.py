@@ -12,7 +12,6 @@ from typing import ClassVar, TypeVar
 
 from perdure_contracts.internal.v1.dispatch_pb2 import (
     EFFECT_OUTCOME_ANSWERED,
-    EFFECT_OUTCOME_UNKNOWN,
     StepGrant,
 )
 from perdure_runtime.lifecycle import Component
@@ -24,8 +23,8 @@ from perdure_worker.egress.network import GuardedNetwork
 from perdure_worker.egress.transport import EgressTransport
 from perdure_worker.egress.trust import tls_context
 from perdure_worker.executors.account import hidden, under
-from perdure_worker.executors.begun_calls import Finding, OutsideCall, run_call
-from perdure_worker.executors.http_answer import Answer, output_of, to_outcome
+from perdure_worker.executors.begun_calls import Finding, OutsideCall, nothing_told, run_call
+from perdure_worker.executors.http_answer import Answer, failure_of, output_of, to_outcome
 from perdure_worker.executors.http_calls import CallLimits, HttpCalls
 from perdure_worker.executors.http_redirects import FOLLOWING, most_redirects
 from perdure_worker.executors.http_request import (
@@ -132,10 +131,10 @@ class HttpExecutor(Component):
             redirects = most_redirects(request, has_effect=False)
             answer = await self._opened(self._shared).call(request, deadline, redirects)
         except (RequestInvalid, CallFailed) as error:
-            return Finding(EFFECT_OUTCOME_UNKNOWN, note=str(error))
+            return nothing_told(str(error))
         if not request.accepts(answer.status):
-            note = f"{request.shown} was answered with {answer.status}"
-            return Finding(EFFECT_OUTCOME_UNKNOWN, note=note)
+            failure = failure_of(request, answer, datetime.now(UTC))
+            return nothing_told(failure.message, failure)
         return Finding(EFFECT_OUTCOME_ANSWERED, await _in_thread_if_big(output_of, answer))
 
     def _calls(self, *, keeps: bool) -> HttpCalls:
