@@ -312,6 +312,12 @@ class Reason(StrEnum):
         None,
         "The lease on the step ended or passed to another worker.",
     )
+    TASK_TOKEN_INVALID = (
+        "TASK_TOKEN_INVALID",
+        Code.INVALID_ARGUMENT,
+        None,
+        "The token names no task of the org, or its time is over.",
+    )
     TRANSITION_REFUSED = (
         "TRANSITION_REFUSED",
         Code.FAILED_PRECONDITION,

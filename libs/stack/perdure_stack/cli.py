@@ -106,6 +106,7 @@ def _describe(record: StackRecord, directory: Path) -> str:
     lines = {
         "ingest": record.ingest_address,
         "HTTP/JSON": record.http_url,
+        "handlers": record.worker_address,
         "PostgreSQL": without_secret(record.database_url),
         "Valkey": without_secret(record.redis_url),
         "API key": str(directory / KEY_FILE),

@@ -29,7 +29,8 @@ class ServiceRecord:
 
 @dataclass(frozen=True, slots=True)
 class StackRecord:
-    """A running stack. ``ingest_address`` is ingest's gRPC server, ``http_url`` its HTTP/JSON.
+    """A running stack. ``ingest_address`` is ingest's gRPC server, ``http_url`` its HTTP/JSON,
+    ``worker_address`` the first worker's door for handlers.
 
     The two database URLs are the superuser's or the ones that were given, and are secrets of
     this machine.
@@ -38,6 +39,7 @@ class StackRecord:
     pid: int
     ingest_address: str
     http_url: str
+    worker_address: str
     coordinator_address: str
     database_url: str
     redis_url: str

@@ -20,7 +20,9 @@ WITH_DATABASE = frozenset({"coordinator", "relay", "timer", "sweeper", "ingest"}
 CALLS_COORDINATOR = frozenset({"worker", "timer", "sweeper", "ingest"})
 WITH_REDIS = frozenset({"relay", "worker"})
 
-GRPC_PORTS: Mapping[str, int] = MappingProxyType({"ingest": 7400, "coordinator": 7410})
+GRPC_PORTS: Mapping[str, int] = MappingProxyType(
+    {"ingest": 7400, "coordinator": 7410, "worker": 7420}
+)
 HTTP_PORT = 7401
 """Ingest's port for HTTP/JSON."""
 
@@ -46,6 +48,10 @@ CREDENTIAL_KEYS = "dev:b2YgYSBzdGFjayBmb3IgZGV2ZWxvcG1lbnQgb25seSE="
 """What such a stack seals credentials with; one that holds real ones is given another."""
 
 
+TOKEN_KEYS = "of a stack for development, known to all"
+"""What the workers of such a stack sign tokens of tasks with."""
+
+
 @dataclass(frozen=True, slots=True)
 class ServiceSpec:
     """One process to run: its name, program with arguments, environment, and its readiness URL."""
@@ -58,16 +64,23 @@ class ServiceSpec:
 
 @dataclass(frozen=True, slots=True)
 class ServicePorts:
-    """The loopback ports of a stack; ``ops`` is by process name, such as ``worker-2``."""
+    """The loopback ports of a stack; ``ops`` is by process name, such as ``worker-2``, and so is
+    ``doors``, where workers take calls of handlers.
+    """
 
     ingest: int
     http: int
     coordinator: int
+    doors: Mapping[str, int]
     ops: Mapping[str, int]
 
     def address(self, service: str) -> str:
         """Return ``host:port`` of the gRPC server of ingest or the coordinator."""
         return f"{LOOPBACK}:{self.ingest if service == 'ingest' else self.coordinator}"
+
+    def door(self, name: str = "worker") -> str:
+        """Return ``host:port`` of a worker's gRPC server."""
+        return f"{LOOPBACK}:{self.doors[name]}"
 
     @property
     def http_url(self) -> str:
@@ -91,25 +104,39 @@ def service_of(name: str) -> str:
     return name.partition("-")[0]
 
 
-def choose_free_ports(workers: int) -> ServicePorts:
-    """Choose ports that nobody listens on now."""
-    names = process_names(workers)
-    ingest, http, coordinator, *ops = free_ports(3 + len(names))
-    return ServicePorts(ingest, http, coordinator, dict(zip(names, ops, strict=True)))
+def choose_free_ports(names: Sequence[str]) -> ServicePorts:
+    """Choose ports for these processes that nobody listens on now."""
+    doors = _workers(names)
+    ingest, http, coordinator, *others = free_ports(3 + len(doors) + len(names))
+    return ServicePorts(
+        ingest,
+        http,
+        coordinator,
+        dict(zip(doors, others[: len(doors)], strict=True)),
+        dict(zip(names, others[len(doors) :], strict=True)),
+    )
 
 
-def choose_default_ports(workers: int) -> ServicePorts:
+def choose_default_ports(names: Sequence[str]) -> ServicePorts:
     """Choose the documented ports; only workers beyond the first get free ones.
 
     Raises StackError naming the first of them that is taken.
     """
-    first = {name: OPS_PORTS[name] for name in SERVICES}
     for port, owner in _default_owners().items():
         if not port_is_free(port):
             raise StackError.port_busy(owner, port, "take free ports with --free-ports")
-    others = [name for name in process_names(workers) if name not in first]
-    extra = dict(zip(others, free_ports(len(others)), strict=True))
-    return ServicePorts(GRPC_PORTS["ingest"], HTTP_PORT, GRPC_PORTS["coordinator"], first | extra)
+    free = choose_free_ports(names)
+    return ServicePorts(
+        GRPC_PORTS["ingest"],
+        HTTP_PORT,
+        GRPC_PORTS["coordinator"],
+        {name: GRPC_PORTS.get(name, port) for name, port in free.doors.items()},
+        {name: OPS_PORTS.get(name, port) for name, port in free.ops.items()},
+    )
+
+
+def _workers(names: Sequence[str]) -> list[str]:
+    return [name for name in names if service_of(name) == "worker"]
 
 
 def _default_owners() -> dict[int, str]:
@@ -173,6 +200,9 @@ def _environment(name: str, ports: ServicePorts, backends: Backends) -> dict[str
         env[keys] = os.environ.get(keys, CREDENTIAL_KEYS)
         env["PERDURE_SUBJECT_KEY"] = os.environ.get("PERDURE_SUBJECT_KEY", SUBJECT_KEY)
     if service == "worker":
+        env["PERDURE_GRPC_PORT"] = str(ports.doors[name])
+        tokens = "PERDURE_WORKER_TOKEN_KEYS"
+        env[tokens] = os.environ.get(tokens, TOKEN_KEYS)
         env["PERDURE_WORKER_EGRESS_ALLOW"] = ",".join(OWN_NETWORKS)
     if service in CALLS_COORDINATOR:
         env["PERDURE_COORDINATOR_ADDRESS"] = ports.address("coordinator")

@@ -16,6 +16,7 @@ from perdure_stack.services import (
     choose_default_ports,
     choose_free_ports,
     module_command,
+    process_names,
     service_specs,
 )
 from perdure_stack.supervisor import Supervisor
@@ -105,6 +106,7 @@ class DevStack:
             pid=os.getpid(),
             ingest_address=ports.address("ingest"),
             http_url=ports.http_url,
+            worker_address=ports.door(),
             coordinator_address=ports.address("coordinator"),
             database_url=self.backends.database_url,
             redis_url=self.backends.redis_url,
@@ -150,7 +152,7 @@ class DevStack:
 
     def _choose_ports(self) -> ServicePorts:
         choose = choose_free_ports if self._free_ports else choose_default_ports
-        return choose(self._workers)
+        return choose(process_names(self._workers))
 
     async def _migrate(self) -> None:
         command = module_command("perdure_store", "migrate")

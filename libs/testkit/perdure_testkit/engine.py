@@ -16,11 +16,10 @@ from typing import Self
 
 import perdure
 from perdure_runtime.api_keys import make_key
-from perdure_stack.ports import free_ports
 from perdure_stack.services import (
     SERVICES,
     Backends,
-    ServicePorts,
+    choose_free_ports,
     service_specs,
 )
 from perdure_stack.supervisor import Supervisor
@@ -82,10 +81,7 @@ class Engine:
     def __init__(self, place: Place, crew: Crew | None = None) -> None:
         self.place = place
         crew = crew or Crew()
-        ingest, http, coordinator, *ops = free_ports(3 + len(crew.names))
-        self.ports = ServicePorts(
-            ingest, http, coordinator, dict(zip(crew.names, ops, strict=True))
-        )
+        self.ports = choose_free_ports(tuple(crew.names))
         backends = Backends(place.database.url, place.database.url, place.redis_url)
         base_env = _base_environment()
         modules = [f"perdure_{service}" for service in SERVICES]

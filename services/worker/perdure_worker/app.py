@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from perdure import Handler
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
-from perdure_runtime.lifecycle import Component, Service
+from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.logs import log
 from perdure_runtime.process import Process
 from perdure_runtime.rpc.client import RpcClient, open_channel
@@ -17,7 +16,9 @@ from perdure_streams.client import open_streams
 from redis.asyncio import Redis
 
 from perdure_worker.config import WorkerConfig, make_name
+from perdure_worker.connections import Connections
 from perdure_worker.coordinator import Coordinator
+from perdure_worker.door.assembly import Door
 from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.egress.egress import Egress, EgressSettings
 from perdure_worker.executors.grpc import GrpcExecutor, GrpcSettings
@@ -40,17 +41,8 @@ COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Connections:
-    """What a worker reaches others through."""
-
-    redis: Redis
-    client: RpcClient
-    coordinator: Coordinator
-
-
 async def build(config: WorkerConfig, process: Process) -> Service:
-    """Return the worker that `config` describes.
+    """Return the worker that `config` describes, and its door.
 
     Raises InvalidArgument when handlers cannot be loaded or could wait for a thread, and as
     `open_streams` does.
@@ -63,7 +55,8 @@ async def build(config: WorkerConfig, process: Process) -> Service:
     connections = await connect(config, name, process.clock)
     process.ops.add_check("redis", redis_check(connections.redis))
     process.ops.add_check("coordinator", coordinator_check(connections.coordinator))
-    return assemble(config, name, handlers, plans, threads, connections, process.clock)
+    worker = assemble(config, name, handlers, plans, threads, connections, process.clock)
+    return Group([worker, Door(config, name, connections, process.clock)])
 
 
 async def connect(config: WorkerConfig, name: str, clock: Clock) -> Connections:

@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from ipaddress import ip_network
 
 from perdure_runtime.config import setting
-from perdure_runtime.config_groups import MAX_PORT, RedisConfig, ServiceConfig, TlsConfig
+from perdure_runtime.config_groups import (
+    MAX_PORT,
+    GateConfig,
+    GrpcConfig,
+    PublicTlsConfig,
+    RedisConfig,
+    ServiceConfig,
+    TlsConfig,
+)
 from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
 
@@ -17,16 +25,30 @@ from perdure_worker.outcome import MAX_OUTPUT_BYTES
 from perdure_worker.pool_plans import MAX_SLOTS, PoolPlan, pool_plans
 
 MAX_NAME_CHARACTERS = 200
+MIN_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerConfig(ServiceConfig, RedisConfig, TlsConfig):
+class WorkerConfig(ServiceConfig, GrpcConfig, RedisConfig, TlsConfig, PublicTlsConfig, GateConfig):
     """What a worker serves, how much of it at once, and within which limits."""
 
     SERVICE = "worker"
 
     ops_port: int = setting(
         7429, min=0, max=MAX_PORT, help="Port of /livez, /readyz and /metrics; 0 takes a free one."
+    )
+    grpc_port: int = setting(
+        7420,
+        min=0,
+        max=MAX_PORT,
+        help="Port of the door for handlers that poll; 0 takes a free one.",
+    )
+    token_keys: tuple[str, ...] = setting(
+        (),
+        secret=True,
+        help="Secrets that sign what handlers name their tasks by, each at least 16 characters, "
+        "the same for all replicas: the first signs, each is believed. Empty makes a random one, "
+        "and then a task can be told of only to the process that handed it out.",
     )
     coordinator_address: str = setting(
         "127.0.0.1:7410", help="Address of the coordinator, host:port."
@@ -151,6 +173,10 @@ class WorkerConfig(ServiceConfig, RedisConfig, TlsConfig):
         else:
             if not any(plan.queues for plan in plans):
                 yield FieldViolation(field, "must name at least one queue, such as io:shared")
+        if any(len(key) < MIN_KEY_LENGTH for key in self.token_keys):
+            yield FieldViolation(
+                "token_keys", f"each must have {MIN_KEY_LENGTH} characters or more"
+            )
         if len(self.name) > MAX_NAME_CHARACTERS:
             yield FieldViolation("name", f"must have at most {MAX_NAME_CHARACTERS} characters")
 

@@ -65,10 +65,15 @@ class Intake(Component):
         await self._acquiring.stop()
         await self._settling.stop()
 
-    async def take(self, entry: Entry, work: Callable[[HandOut], Awaitable[None]]) -> None:
-        """Ask for the entry's step and do `work` on it if it is ours; settle the entry beside."""
+    async def take(
+        self, entry: Entry, work: Callable[[HandOut], Awaitable[None]], worker: str = ""
+    ) -> None:
+        """Ask for the entry's step and do `work` on it if it is ours; settle the entry beside.
+
+        `worker` is who takes it, where that is another than this process.
+        """
         with bound(org=entry.hint.org, run=entry.hint.run_id, step=entry.hint.step):
-            answered = await self._acquire(entry)
+            answered = await self._acquire(entry, worker)
             if answered is None:
                 ACQUIRES.labels("unanswered").inc()
                 return
@@ -86,7 +91,7 @@ class Intake(Component):
         if result.status == pb.ACQUIRE_STATUS_GRANTED:
             await work(hand_out(result.grant, answered.sent_at))
 
-    async def _acquire(self, entry: Entry) -> Answer | None:
+    async def _acquire(self, entry: Entry, worker: str) -> Answer | None:
         """Return the definite answer, None if there was none in time."""
         item = pb.AcquireLeaseItem(
             org=entry.hint.org,
@@ -94,6 +99,7 @@ class Intake(Component):
             step=entry.hint.step,
             lease_id=new_lease_id(),
             capacity=entry.hint.capacity,
+            worker=worker,
         )
         gives_up_at = self._clock.monotonic() + GIVE_UP_SECONDS
         tries = 0

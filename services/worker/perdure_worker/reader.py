@@ -13,7 +13,7 @@ from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.tracing import quiet
 from perdure_streams.consumer import Consumer, Entry
 
-from perdure_worker.slots import Slots
+from perdure_worker.slots import Places
 
 BLOCK_MS = 250
 """Longest wait for an entry; also how long a drain may wait for the read in flight."""
@@ -35,7 +35,7 @@ class Reader(Loop):
     def __init__(
         self,
         consumer: Consumer,
-        slots: Slots,
+        slots: Places,
         is_serving: Callable[[], bool],
         take: Callable[[Entry], Awaitable[None]],
         reclaim_idle: float,
@@ -57,6 +57,11 @@ class Reader(Loop):
     def tasks(self) -> frozenset[asyncio.Task[None]]:
         """The work on entries that was begun and has not ended."""
         return frozenset(self._tasks)
+
+    def reclaim_soon(self) -> None:
+        """Look at once for entries that were given back, as soon as there is room."""
+        self._reclaim_at = self._time.monotonic()
+        self.wake()
 
     async def drain(self) -> None:
         """Read no more; what the read in flight still brings is given back."""

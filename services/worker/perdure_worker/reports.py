@@ -28,6 +28,8 @@ AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=2.0)
 
 Answer = Answered[pb.ReportResultResult]
 
+Reporting = Batcher[pb.ReportResultItem, Answer]
+
 _logger = logging.getLogger(__name__)
 
 
@@ -37,13 +39,7 @@ class Reports(Component):
     def __init__(self, coordinator: Coordinator, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
-        self._batcher: Batcher[pb.ReportResultItem, Answer] = Batcher(
-            coordinator.report,
-            coordinator.max_items,
-            weigh=pb.ReportResultItem.ByteSize,
-            max_weight=MAX_BATCH_BYTES,
-            at_once=ITEMS_AT_ONCE // coordinator.max_items,
-        )
+        self._batcher = reporting(coordinator)
 
     async def on_start(self) -> None:
         """Take reports."""
@@ -72,7 +68,7 @@ class Reports(Component):
         tries = 0
         while self._clock.monotonic() < held.long_gone_at:
             tries += 1
-            answer = await self._ask(item)
+            answer = await ask(self._batcher, item)
             if not isinstance(answer, PerdureError):
                 return answer
             if tries == 1:
@@ -81,20 +77,32 @@ class Reports(Component):
         log(_logger, "report.given_up", level=logging.ERROR, tries=tries)
         return None
 
-    async def _ask(self, item: pb.ReportResultItem) -> Answer | PerdureError:
-        """Return a definite answer, else why there is none yet."""
-        try:
-            answered = await self._batcher.submit(item)
-        except NOT_NOW as trouble:
-            return trouble
-        if isinstance(answered.answer, ResourceExhausted):
-            # No report is that large, so it is the coordinator that has no room just now.
-            return answered.answer
-        if isinstance(answered.answer, PerdureError):
-            return answered
-        if answered.answer.status == pb.ITEM_STATUS_AGAIN:
-            return Aborted("the run is busy", reason=Reason.RETRY)
+
+def reporting(coordinator: Coordinator) -> Reporting:
+    """Return what gathers reports, to be started."""
+    return Batcher(
+        coordinator.report,
+        coordinator.max_items,
+        weigh=pb.ReportResultItem.ByteSize,
+        max_weight=MAX_BATCH_BYTES,
+        at_once=ITEMS_AT_ONCE // coordinator.max_items,
+    )
+
+
+async def ask(reports: Reporting, item: pb.ReportResultItem) -> Answer | PerdureError:
+    """Return a definite answer to one report, else why there is none yet."""
+    try:
+        answered = await reports.submit(item)
+    except NOT_NOW as trouble:
+        return trouble
+    if isinstance(answered.answer, ResourceExhausted):
+        # No report is that large, so it is the coordinator that has no room just now.
+        return answered.answer
+    if isinstance(answered.answer, PerdureError):
         return answered
+    if answered.answer.status == pb.ITEM_STATUS_AGAIN:
+        return Aborted("the run is busy", reason=Reason.RETRY)
+    return answered
 
 
 def _item(held: Held, outcome: Ended, next_lease_id: str) -> pb.ReportResultItem:

@@ -4,6 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from typing import Protocol
+
+
+class Places(Protocol):
+    """Where steps go that are read; each entry takes one until nothing of it is left to do."""
+
+    @property
+    def free(self) -> int:
+        """How many entries may be read."""
+
+    def take(self) -> None:
+        """Use one for an entry that was read."""
+
+    def give_back(self) -> None:
+        """Free one that was taken."""
 
 
 class Slots:

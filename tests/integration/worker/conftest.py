@@ -5,6 +5,7 @@ import pytest
 from perdure_worker.config import WorkerConfig
 from redis.asyncio import Redis
 
+from tests.integration.worker.door_stage import DoorStage
 from tests.integration.worker.fake_engine import FakeEngine, Stage, engine_server
 
 
@@ -28,3 +29,10 @@ async def stage(redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
         await worker.stop()
     await redis.aclose()
     await server.stop()
+
+
+@pytest.fixture
+async def doors(stage: Stage) -> AsyncIterator[DoorStage]:
+    opened = DoorStage(stage)
+    yield opened
+    await opened.close()

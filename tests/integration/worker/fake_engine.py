@@ -16,7 +16,12 @@ from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
 from perdure_contracts.internal.v1 import coordinator_service_pb2_grpc as pb_grpc
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_contracts.internal.v1 import effects_pb2 as effects
+from perdure_contracts.internal.v1 import key_service_pb2 as keys
+from perdure_contracts.internal.v1 import key_service_pb2_grpc as keys_grpc
+from perdure_runtime.access import Permission
+from perdure_runtime.api_keys import make_key
 from perdure_runtime.clock import SystemClock
+from perdure_runtime.errors import Reason, Unauthenticated
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_streams.message import Hint, encode
 from perdure_streams.names import GROUP, Queue
@@ -87,6 +92,7 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         ] = lambda request: connections.OpenConnectionResponse(
             status=connections.OPEN_CONNECTION_STATUS_MISSING
         )
+        self.keys = FakeKeys()
         self._changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -165,7 +171,12 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         return pb.ReleaseLeaseResponse(results=results)
 
     async def ListLanes(self, request: control.ListLanesRequest, _: Any) -> Any:
-        lanes = [control.Lane(lane=name, shards=1, stream_ceiling=10) for name in ("io", "slow")]
+        lanes = [
+            control.Lane(
+                lane=name, shards=1, stream_ceiling=10, lease_ms=30_000, hand_out_ms=LONG_LEASE_MS
+            )
+            for name in ("io", "slow")
+        ]
         return control.ListLanesResponse(lanes=lanes)
 
     async def OpenConnection(self, request: connections.OpenConnectionRequest, _: Any) -> Any:
@@ -237,6 +248,53 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         self._changed.set()
 
 
+class FakeKeys(keys_grpc.KeyServiceServicer):
+    """Knows the keys that a test gives out, by their prefixes."""
+
+    def __init__(self) -> None:
+        self.holders: dict[str, keys.CheckKeyResponse] = {}
+        self.refusals: dict[str, Reason] = {}
+        self.checked: list[str] = []
+        self.used: list[str] = []
+
+    def give(self, *permissions: Permission, org: str = "default", **fields: Any) -> str:
+        """Make a key; return what is presented."""
+        made = make_key()
+        key_id = made.prefix
+        usual: dict[str, Any] = {"actor": f"key {key_id}", "good_for": 2.0, "key_id": key_id}
+        self.holders[made.prefix] = keys.CheckKeyResponse(
+            org=org, permissions=permissions, **(usual | fields)
+        )
+        return made.text
+
+    async def CheckKey(self, request: keys.CheckKeyRequest, _: Any) -> Any:
+        prefix = request.secret.prefix
+        self.checked.append(prefix)
+        if prefix in self.refusals or prefix not in self.holders:
+            reason = self.refusals.get(prefix, Reason.KEY_INVALID)
+            raise Unauthenticated("not good", reason=reason)
+        return self.holders[prefix]
+
+    async def NoteKeyUse(self, request: keys.NoteKeyUseRequest, _: Any) -> Any:
+        self.used.extend(request.prefixes)
+        return keys.NoteKeyUseResponse()
+
+    async def CreateKey(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def RotateKey(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def RevokeKey(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def PutMember(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+    async def RemoveMember(self, request: Any, context: Any) -> Any:
+        raise NotImplementedError
+
+
 def engine_server(engine: FakeEngine, address: str) -> RpcServer:
     """A real server in front of the engine."""
     services = {
@@ -245,6 +303,9 @@ def engine_server(engine: FakeEngine, address: str) -> RpcServer:
         ),
         "perdure.internal.v1.ControlService": lambda server: (
             control_grpc.add_ControlServiceServicer_to_server(engine, server)
+        ),
+        "perdure.internal.v1.KeyService": lambda server: keys_grpc.add_KeyServiceServicer_to_server(
+            engine.keys, server
         ),
     }
     return RpcServer(services, ServerSettings(address, reflection=False, grace=0.5))
@@ -274,11 +335,12 @@ class Stage:
         self.workers.append(worker)
         return worker
 
-    async def hint(self, *steps: int) -> None:
-        """Add an entry for each step to the stream of io:default."""
+    async def hint(self, *steps: int, org: str = "default", lane: str = "io") -> None:
+        """Add an entry for each step to the stream of a lane of an org."""
+        stream = Queue(lane, org).streams(1)[0]
         for step in steps:
-            fields = encode(Hint("default", uuid.UUID(RUN_ID), step))
-            await self.redis.xadd(STREAM, dict(fields))
+            fields = encode(Hint(org, uuid.UUID(RUN_ID), step))
+            await self.redis.xadd(str(stream), dict(fields))
 
     async def ready(self, found: dispatch_pb2.StepGrant) -> None:
         """Make a step ready: the engine would grant it, and the stream tells."""

@@ -48,7 +48,8 @@ async def _acquire(
 
 def _wish(item: AcquireLeaseItem, worker: str) -> Submission:
     lease_id = parse_uuid(item.lease_id, "items.lease_id")
-    event = Acquire(item.step, lease_id, worker, item.capacity)
+    taker = parse_worker(item.worker) if item.worker else worker
+    event = Acquire(item.step, lease_id, taker, item.capacity)
     return parse_uuid(item.run_id, "items.run_id"), item.org, event
 
 

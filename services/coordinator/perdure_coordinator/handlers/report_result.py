@@ -134,9 +134,11 @@ def _refused(failure: StepFailure) -> RefusedConnection | None:
 
 
 def _offer(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Offer | None:
-    if not item.next_lease_id or not queues:
+    served = frozenset(map(_queue, item.next_queues)) or queues
+    if not item.next_lease_id or not served:
         return None
-    return Offer(parse_uuid(item.next_lease_id, "items.next_lease_id"), worker, queues)
+    taker = parse_worker(item.next_worker) if item.next_worker else worker
+    return Offer(parse_uuid(item.next_lease_id, "items.next_lease_id"), taker, served)
 
 
 def _queue(text: str) -> Queue:
