@@ -17,7 +17,10 @@ ROOT = Path(__file__).resolve().parent.parent
 CONTRACTS = ROOT / "libs" / "contracts" / "perdure_contracts"
 GOOGLEAPIS = ROOT / ".perdure" / "googleapis"
 GOOGLE_FOLDERS = ("google/api", "google/rpc")
-SERVICE_CONFIG = Path("v1", "service_config.json")
+SERVICE_CONFIGS = (
+    Path("v1", "service_config.json"),
+    Path("v1", "worker_service_config.json"),
+)
 CONTEXT_TYPE = re.compile(r"(?<=_aio\.ServicerContext\[).*(?=\],$)", re.MULTILINE)
 WRAPPED_TYPE = re.compile(r"_abc\.(?:AsyncIterator|Awaitable)\[([\w.]+)\]")
 PROTO_PACKAGE = re.compile(r"\bperdure\.((?:internal\.)?(?:v\d+|keda))(?= import |\.\w+_pb2\b)")
@@ -49,7 +52,7 @@ def copy_googleapis() -> None:
 def moved_files(generated: Path) -> dict[Path, str]:
     """Return path below `perdure_contracts` -> text: no empty service file, every `__init__.py`.
 
-    The configuration that clients take from their channels stands beside the code.
+    The configurations that clients give to their channels stand beside the code.
     """
     files = {Path("__init__.py"): '"""Generated from proto/ by `make generate`."""\n'}
     for path in sorted(generated.rglob("*.py*")):
@@ -60,7 +63,8 @@ def moved_files(generated: Path) -> dict[Path, str]:
         files[relative] = PROTO_PACKAGE.sub(r"perdure_contracts.\1", text)
         for parent in relative.parents:
             files.setdefault(parent / "__init__.py", "")
-    files[SERVICE_CONFIG] = (ROOT / "proto" / "perdure" / SERVICE_CONFIG).read_text()
+    for config in SERVICE_CONFIGS:
+        files[config] = (ROOT / "proto" / "perdure" / config).read_text()
     return files
 
 

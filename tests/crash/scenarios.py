@@ -31,6 +31,7 @@ from tests.crash.people import (
     by_making_a_member,
     by_suppressing,
 )
+from tests.crash.polling import by_knocking
 from tests.crash.publishing import by_handing_over, by_publishing
 from tests.crash.stage import RUN_SECONDS, Stage
 
@@ -479,6 +480,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sweeper.sweep_connections": by_blocking,
     "timer.fire_timers": by_a_run,
     "worker.acquire_lease": by_a_run,
+    "worker.ask_about_keys": by_knocking,
     "worker.begin_effect": by_an_effect,
     "worker.list_lanes": by_starting,
     "worker.open_connection": by_opening_an_account,

@@ -197,7 +197,9 @@ def test_services_lead_to_the_pods_they_name(chart: Chart) -> None:
     services = of_kind(manifests, "Service")
     deployments = of_kind(manifests, "Deployment")
     assert services.keys() == {
-        f"{name}{suffix}" for name in ("ingest", "coordinator") for suffix in ("", "-headless")
+        f"{name}{suffix}"
+        for name in ("ingest", "coordinator", "worker")
+        for suffix in ("", "-headless")
     }
     for name, service in services.items():
         deployment = deployments[name.removesuffix("-headless")]
@@ -237,6 +239,7 @@ def test_a_digest_wins_over_a_tag(chart: Chart) -> None:
         ('database.existingSecret=""', "database.existingSecret: name of the secret"),
         ('redis.existingSecret=""', "redis.existingSecret: name of the secret"),
         ('pageTokens.existingSecret=""', "pageTokens.existingSecret: name of the secret"),
+        ('taskTokens.existingSecret=""', "taskTokens.existingSecret: name of the secret"),
         ('migrations.existingSecret=""', "migrations.existingSecret: name of the secret"),
         ('tls.mode="on"', "'certManager', 'secrets', 'off'"),
         ('tls.certManager.issuer.name=""', "tls.certManager.issuer.name: name of the issuer"),

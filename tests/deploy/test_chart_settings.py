@@ -15,6 +15,7 @@ SECRETS = {
     "PERDURE_DATABASE_DIRECT_URL": "postgresql://role@host/perdure",
     "PERDURE_REDIS_URL": "redis://host",
     "PERDURE_PAGE_TOKEN_KEY": "0123456789abcdef",
+    "PERDURE_TASK_TOKEN_KEYS": "0123456789abcdef,fedcba9876543210",
 }
 SERVICES = ("ingest", "coordinator", "relay", "worker", "timer", "sweeper")
 

@@ -86,5 +86,10 @@ def test_the_public_ports_have_a_certificate_where_one_is_named(
     chart: Chart, values: str, secret: str
 ) -> None:
     manifests = chart(values=values)
-    assert secrets_of(manifests, "public-tls") == ({"ingest": secret} if secret else {})
+    doors = {
+        name: told
+        for name, told in secrets_of(manifests, "public-tls").items()
+        if name in ("ingest", "worker")
+    }
+    assert doors == ({"ingest": secret, "worker": secret} if secret else {})
     assert ("PERDURE_PUBLIC_TLS_CERT" in settings_of(manifests)) is bool(secret)

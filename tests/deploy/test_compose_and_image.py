@@ -14,8 +14,8 @@ Chart = Callable[..., list[Manifest]]
 SERVICES = ("ingest", "coordinator", "relay", "worker", "timer", "sweeper")
 # On one machine the defaults do; peers are found by their names there.
 CHOSEN_BY_CHART = re.compile(
-    r"PERDURE_(OPS_PORT|(?:GRPC|HTTP)_PORT|DRAIN_SECONDS|LOG_LEVEL|PAGE_TOKEN_KEY|TLS_\w+"
-    r"|INGEST_AUTH|INGEST_INSTALLATION_ORG)"
+    r"PERDURE_(OPS_PORT|(?:GRPC|HTTP)_PORT|DRAIN_SECONDS|LOG_LEVEL|PAGE_TOKEN_KEY|TASK_TOKEN_KEYS|TLS_\w+"
+    r"|INGEST_AUTH|WORKER_AUTH|INGEST_INSTALLATION_ORG)"
 )
 
 
@@ -46,7 +46,7 @@ def test_only_loopback_ports_are_published(compose: dict[str, Any]) -> None:
     published = [
         port for service in compose["services"].values() for port in service.get("ports", [])
     ]
-    assert published == ["127.0.0.1:7400:7400", "127.0.0.1:7401:7401"]
+    assert published == ["127.0.0.1:7400:7400", "127.0.0.1:7401:7401", "127.0.0.1:7420:7420"]
 
 
 def test_compose_has_no_password_that_works(compose: dict[str, Any]) -> None:

@@ -48,7 +48,7 @@ CREDENTIAL_KEYS = "dev:b2YgYSBzdGFjayBmb3IgZGV2ZWxvcG1lbnQgb25seSE="
 """What such a stack seals credentials with; one that holds real ones is given another."""
 
 
-TOKEN_KEYS = "of a stack for development, known to all"
+TOKEN_KEYS = "of a stack for development known to all"
 """What the workers of such a stack sign tokens of tasks with."""
 
 
@@ -201,7 +201,7 @@ def _environment(name: str, ports: ServicePorts, backends: Backends) -> dict[str
         env["PERDURE_SUBJECT_KEY"] = os.environ.get("PERDURE_SUBJECT_KEY", SUBJECT_KEY)
     if service == "worker":
         env["PERDURE_GRPC_PORT"] = str(ports.doors[name])
-        tokens = "PERDURE_WORKER_TOKEN_KEYS"
+        tokens = "PERDURE_TASK_TOKEN_KEYS"
         env[tokens] = os.environ.get(tokens, TOKEN_KEYS)
         env["PERDURE_WORKER_EGRESS_ALLOW"] = ",".join(OWN_NETWORKS)
     if service in CALLS_COORDINATOR:

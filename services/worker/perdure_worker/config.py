@@ -43,7 +43,7 @@ class WorkerConfig(ServiceConfig, GrpcConfig, RedisConfig, TlsConfig, PublicTlsC
         max=MAX_PORT,
         help="Port of the door for handlers that poll; 0 takes a free one.",
     )
-    token_keys: tuple[str, ...] = setting(
+    task_token_keys: tuple[str, ...] = setting(
         (),
         secret=True,
         help="Secrets that sign what handlers name their tasks by, each at least 16 characters, "
@@ -173,9 +173,9 @@ class WorkerConfig(ServiceConfig, GrpcConfig, RedisConfig, TlsConfig, PublicTlsC
         else:
             if not any(plan.queues for plan in plans):
                 yield FieldViolation(field, "must name at least one queue, such as io:shared")
-        if any(len(key) < MIN_KEY_LENGTH for key in self.token_keys):
+        if any(len(key) < MIN_KEY_LENGTH for key in self.task_token_keys):
             yield FieldViolation(
-                "token_keys", f"each must have {MIN_KEY_LENGTH} characters or more"
+                "task_token_keys", f"each must have {MIN_KEY_LENGTH} characters or more"
             )
         if len(self.name) > MAX_NAME_CHARACTERS:
             yield FieldViolation("name", f"must have at most {MAX_NAME_CHARACTERS} characters")

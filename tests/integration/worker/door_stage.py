@@ -91,7 +91,7 @@ class DoorStage:
 
     async def open(self, **settings: Any) -> Door:
         """Open the door of one more worker process."""
-        usual: dict[str, Any] = {"grpc_port": 0, "token_keys": TOKEN_KEYS}
+        usual: dict[str, Any] = {"grpc_port": 0, "task_token_keys": TOKEN_KEYS}
         config = replace(self.stage.config, **(usual | settings))
         name, clock = f"worker{len(self.doors)}", SystemClock()
         connections = await app.connect(config, name, clock)

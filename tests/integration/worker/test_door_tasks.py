@@ -264,7 +264,7 @@ async def test_a_token_that_is_not_good_is_refused_everywhere_alike_and_names_no
     doors: DoorStage,
 ) -> None:
     door = await doors.open()
-    stranger = await doors.open(token_keys=("a key that no other has",))
+    stranger = await doors.open(task_token_keys=("a key that no other has",))
     key = doors.engine.keys.give(Permission.WORK)
     handler = doors.handler(door, key=key)
     token = (await take(doors, handler)).task_token

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, suppress
+from importlib.resources import files
 from typing import Any
 
 import grpc
@@ -16,6 +17,9 @@ from perdure.client_transport import SERVICE_CONFIG
 from perdure_contracts.v1.run_service_pb2 import GetRunRequest, GetRunResponse
 from perdure_ingest.call_rules import RULES_OF_CALLS
 from perdure_ingest.gate.table import RULES
+from perdure_worker.door.assembly import RULES_OF_CALLS as CALLS_OF_THE_DOOR
+from perdure_worker.door.table import RULES as RULES_OF_THE_DOOR
+from perdure_worker.door.table import SERVICE as SERVICE_OF_THE_DOOR
 
 CONFIG: dict[str, Any] = json.loads(SERVICE_CONFIG)
 SERVICE = "perdure.v1.RunService"
@@ -56,6 +60,23 @@ def test_a_call_may_take_as_long_as_the_server_lets_it(method: str) -> None:
     (usual,) = (entry for entry in CONFIG["methodConfig"] if entry["name"] == [{}])
     limit = RULES_OF_CALLS.limit_of(method, streams=method in STREAMS)
     assert configured().get(method, usual)["timeout"] == f"{limit:g}s"
+
+
+HANDLERS_CONFIG: dict[str, Any] = json.loads(
+    (files("perdure_contracts.v1") / "worker_service_config.json").read_text("utf-8")
+)
+
+
+def test_a_handler_s_channel_repeats_all_but_polls_and_takes_as_long_as_the_door_lets_it() -> None:
+    usual, polls = HANDLERS_CONFIG["methodConfig"]
+    (named,) = polls["name"]
+    poll = f"/{named['service']}/{named['method']}"
+    assert (named["method"], "retryPolicy" in polls) == ("PollTasks", False)
+    assert usual["retryPolicy"]["retryableStatusCodes"] == ["UNAVAILABLE"]
+    for method in RULES_OF_THE_DOOR:
+        limit = CALLS_OF_THE_DOOR.limit_of(method, streams=False)
+        assert (polls if method == poll else usual)["timeout"] == f"{limit:g}s"
+    assert HANDLERS_CONFIG["healthCheckConfig"] == {"serviceName": SERVICE_OF_THE_DOOR}
 
 
 class Replica:

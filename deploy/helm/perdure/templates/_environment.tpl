@@ -27,7 +27,7 @@
 - {name: PERDURE_TLS_KEY, value: /etc/perdure/tls/tls.key}
 - {name: PERDURE_TLS_CA, value: /etc/perdure/tls/ca.crt}
 {{- end }}
-{{- if and $service.facts.http $values.tls.public.existingSecret }}
+{{- if and $service.facts.public $values.tls.public.existingSecret }}
 - {name: PERDURE_PUBLIC_TLS_CERT, value: /etc/perdure/public/tls.crt}
 - {name: PERDURE_PUBLIC_TLS_KEY, value: /etc/perdure/public/tls.key}
 {{- end }}
@@ -43,6 +43,10 @@
 {{- end }}
 {{- if $service.facts.pageTokens }}
 {{ include "perdure.secretEnv" (dict "variable" "PERDURE_PAGE_TOKEN_KEY" "secret" (required "pageTokens.existingSecret: name of the secret that signs page tokens" $values.pageTokens.existingSecret) "key" $values.pageTokens.key) }}
+{{- end }}
+{{- if eq $service.service "worker" }}
+{{ include "perdure.secretEnv" (dict "variable" "PERDURE_TASK_TOKEN_KEYS" "secret" (required "taskTokens.existingSecret: name of the secret that signs tokens of tasks" $values.taskTokens.existingSecret) "key" $values.taskTokens.key) }}
+- {name: PERDURE_WORKER_AUTH, value: {{ $values.auth.mode | quote }}}
 {{- end }}
 {{- if eq $service.service "ingest" }}
 {{- $jwt := $values.auth.jwt }}

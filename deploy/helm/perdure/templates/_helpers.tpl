@@ -1,8 +1,8 @@
 {{/* What each service is, whatever the values say. */}}
 {{- define "perdure.facts" -}}
-ingest:      {tls: true, ops: 7409, grpc: 7400, http: 7401, database: true,  redis: false, coordinator: true, pageTokens: true}
+ingest:      {tls: true, public: true, ops: 7409, grpc: 7400, http: 7401, database: true,  redis: false, coordinator: true, pageTokens: true}
 coordinator: {tls: true, ops: 7419, grpc: 7410, database: true,  redis: false, coordinator: false}
-worker:      {tls: true, ops: 7429, grpc: 0,    database: false, redis: true,  coordinator: true}
+worker:      {tls: true, public: true, ops: 7429, grpc: 7420, database: false, redis: true,  coordinator: true}
 relay:       {tls: false, ops: 7439, grpc: 0,    database: true,  redis: true,  coordinator: false}
 timer:       {tls: true, ops: 7449, grpc: 0,    database: true,  redis: false, coordinator: true}
 sweeper:     {tls: true, ops: 7459, grpc: 0,    database: true,  redis: false, coordinator: true}

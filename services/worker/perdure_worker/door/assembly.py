@@ -66,7 +66,7 @@ class Door(Group):
             return ServedQueue(queue, redis, name, intake, releases, config.reclaim_idle, clock)
 
         polls = Polls(serve, lanes, Announcer(redis, name), releases, clock)
-        handing = Handing(TaskTokens(config.token_keys), config.lease_margin, clock, time.time)
+        handing = Handing(TaskTokens(config.task_token_keys), config.lease_margin, clock, time.time)
         chain = ChainLimits(config.chain_steps, config.chain_seconds)
         results = Results(
             coordinator, handing, releases, chain, lambda: self.server.draining.is_set(), clock
