@@ -18,6 +18,7 @@ from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServic
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
 from perdure_contracts.internal.v1.dispatch_pb2 import (
     EffectOutcome,
+    ExpiredLease,
     StepFailure,
     StepGrant,
     StepLease,
@@ -183,7 +184,7 @@ class Calls:
         self, *leases: StepLease, timed_out: bool = False
     ) -> list[hot.ItemStatus.ValueType]:
         """Take leases away."""
-        expired = [hot.ExpiredLease(lease=lease, timed_out=timed_out) for lease in leases]
+        expired = [ExpiredLease(lease=lease, timed_out=timed_out) for lease in leases]
         request = hot.ExpireLeasesRequest(leases=expired)
         return list((await self.hot.ExpireLeases(request, timeout=SECONDS)).results)
 

@@ -19,10 +19,8 @@ from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ItemStatus,
     RunRef,
 )
-from perdure_contracts.internal.v1.coordinator_service_pb2 import (
-    ExpiredLease as ExpiredLeaseMessage,
-)
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import CoordinatorServiceStub
+from perdure_contracts.internal.v1.dispatch_pb2 import ExpiredLease as ExpiredLeaseMessage
 from perdure_contracts.internal.v1.dispatch_pb2 import StepLease
 from perdure_runtime import fail_points
 from perdure_runtime.clock import Clock

@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
-    ExpiredLease,
     ExpireLeasesRequest,
     ExpireLeasesResponse,
 )
+from perdure_contracts.internal.v1.dispatch_pb2 import ExpiredLease
 from perdure_machine.events import ExpireLease
 from perdure_machine.replies import Reply
 
