@@ -6,7 +6,8 @@ from typing import Any
 
 import perdure
 import pytest
-from perdure_worker.executors.invocation import Invocation, decode_input, encode_output
+from perdure.invocation import decode_input, encode_output
+from perdure_worker.executors.invocation import Invocation
 from perdure_worker.outcome import Completed, ErrorClass, Failed, Outcome
 
 
