@@ -38,6 +38,7 @@ READ_ELSEWHERE: Mapping[str, str] = MappingProxyType(
         "PERDURE_FAIL_POINTS": "Fail points to arm; for tests of crashes only.",
         "PERDURE_ADDRESS": "Address of ingest that the CLI and the SDK call.",
         "PERDURE_API_KEY": "API key that the CLI and the SDK present.",
+        "PERDURE_HANDLERS_ADDRESS": "Address of the workers' door that handlers which poll call.",
     }
 )
 """Variables that belong to no service's config object, with what they do."""

@@ -35,6 +35,7 @@ from perdure.handler_errors import (
     Unauthorised,
 )
 from perdure.handlers import Handler, Handlers, RawJson
+from perdure.polling import PollingWorker
 from perdure.signals import StartSignal
 
 __all__ = [
@@ -65,6 +66,7 @@ __all__ = [
     "PerdureUnavailable",
     "Performed",
     "Permanent",
+    "PollingWorker",
     "Published",
     "RateLimited",
     "RawJson",

@@ -74,7 +74,7 @@ class Transport:
         if not self._address.startswith(SECURE):
             return grpc.aio.insecure_channel(self._address, options=_OPTIONS)
         place = self._address.removeprefix(SECURE)
-        return grpc.aio.secure_channel(place, _believed(), options=_OPTIONS)
+        return grpc.aio.secure_channel(place, believed(), options=_OPTIONS)
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -136,6 +136,7 @@ def pause_before(failures: int, retry_after: float | None) -> float:
     )
 
 
-def _believed() -> grpc.ChannelCredentials:
+def believed() -> grpc.ChannelCredentials:
+    """Return credentials that believe the public authorities, or those of `PERDURE_CA_FILE`."""
     path = os.environ.get(AUTHORITIES, "")
     return grpc.ssl_channel_credentials(Path(path).read_bytes() if path else None)

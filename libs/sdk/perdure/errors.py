@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, Protocol, TypeVar
 
 import grpc
 from google.protobuf.message import DecodeError, Message
@@ -67,7 +67,20 @@ class PerdureUnavailable(PerdureApiError):
     """Nobody answered, or the server asked to come back; the same call may be repeated."""
 
 
-def from_rpc_error(error: grpc.aio.AioRpcError) -> PerdureApiError:
+class FailedCall(Protocol):
+    """A call that failed, of whichever kind of channel."""
+
+    def code(self) -> grpc.StatusCode:
+        """Return the code."""
+
+    def details(self) -> str | None:
+        """Return the text."""
+
+    def trailing_metadata(self) -> Any:
+        """Return the trailer."""
+
+
+def from_rpc_error(error: FailedCall) -> PerdureApiError:
     """Read a failed call's status, its rich details if the server sent some."""
     status = _rich_status(error)
     info = _detail(status, error_details_pb2.ErrorInfo)
@@ -92,7 +105,7 @@ def _transport_reason(code: grpc.StatusCode, details: str) -> str:
     return code.name
 
 
-def _rich_status(error: grpc.aio.AioRpcError) -> status_pb2.Status:
+def _rich_status(error: FailedCall) -> status_pb2.Status:
     for key, value in error.trailing_metadata() or ():
         if key == STATUS_DETAILS_KEY and isinstance(value, bytes):
             try:

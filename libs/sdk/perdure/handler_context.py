@@ -82,7 +82,10 @@ class HandlerContext:
         when the handler must end at once because the step goes on without it.
         """
         if self.effects is None:
-            raise RuntimeError("this context has no effects; perdure.testing makes one that has")
+            raise RuntimeError(
+                "this context has no effects: a handler inside a worker has, and perdure.testing "
+                "makes one that has"
+            )
         return self.effects.run(
             Effect(name, perform, kind, reconcile, keep, timeout, request, not_performed)
         )
@@ -101,6 +104,7 @@ class HandlerContext:
         """
         if self.connections is None:
             raise RuntimeError(
-                "this context has no connections; perdure.testing makes one that has"
+                "this context has no connections: a handler inside a worker has, and "
+                "perdure.testing makes one that has"
             )
         return self.connections.open(name)
