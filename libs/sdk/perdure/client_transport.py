@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import time
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from functools import cached_property
 from importlib.resources import files
 from pathlib import Path
@@ -74,7 +74,7 @@ class Transport:
         if not self._address.startswith(SECURE):
             return grpc.aio.insecure_channel(self._address, options=_OPTIONS)
         place = self._address.removeprefix(SECURE)
-        return grpc.aio.secure_channel(place, believed(), options=_OPTIONS)
+        return grpc.aio.secure_channel(place, _believed(), options=_OPTIONS)
 
     async def close(self) -> None:
         """Close the channel; calls in flight are cancelled."""
@@ -136,7 +136,13 @@ def pause_before(failures: int, retry_after: float | None) -> float:
     )
 
 
-def believed() -> grpc.ChannelCredentials:
-    """Return credentials that believe the public authorities, or those of `PERDURE_CA_FILE`."""
+def blocking_channel(address: str, options: Sequence[tuple[str, str | int]]) -> grpc.Channel:
+    """Open a channel for threads to an address as `Transport` takes it."""
+    if not address.startswith(SECURE):
+        return grpc.insecure_channel(address, options=options)
+    return grpc.secure_channel(address.removeprefix(SECURE), _believed(), options=options)
+
+
+def _believed() -> grpc.ChannelCredentials:
     path = os.environ.get(AUTHORITIES, "")
     return grpc.ssl_channel_credentials(Path(path).read_bytes() if path else None)

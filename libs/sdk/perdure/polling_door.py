@@ -12,7 +12,7 @@ import grpc
 from perdure_contracts.v1 import worker_service_pb2 as pb
 from perdure_contracts.v1.worker_service_pb2_grpc import WorkerServiceStub
 
-from perdure.client_transport import AUTHORIZATION, SECURE, believed, pause_before, says_not_now
+from perdure.client_transport import AUTHORIZATION, blocking_channel, pause_before, says_not_now
 from perdure.errors import FailedCall, PerdureApiError, from_rpc_error
 
 POLL_SECONDS = 65.0
@@ -34,7 +34,7 @@ class PollingDoor:
     """The door at `address`, which is `host:port`, or by TLS `https://host:port`."""
 
     def __init__(self, address: str, api_key: str, worker_id: str, lanes: Sequence[str]) -> None:
-        self._channel = _open(address)
+        self._channel = blocking_channel(address, _OPTIONS)
         self._stub: Any = WorkerServiceStub(cast(Any, self._channel))
         self._metadata = ((AUTHORIZATION, f"Bearer {api_key}"),) if api_key else ()
         self._worker_id = worker_id
@@ -119,9 +119,3 @@ def may_be_told_again(error: PerdureApiError) -> bool:
 def spread(seconds: float) -> float:
     """Return a wait of about so many seconds, so that many do not come back together."""
     return seconds * random.uniform(0.5, 1.0)
-
-
-def _open(address: str) -> grpc.Channel:
-    if not address.startswith(SECURE):
-        return grpc.insecure_channel(address, options=_OPTIONS)
-    return grpc.secure_channel(address.removeprefix(SECURE), believed(), options=_OPTIONS)
