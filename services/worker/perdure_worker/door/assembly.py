@@ -57,7 +57,7 @@ class Door(Group):
     ) -> None:
         name = f"{name}/door"
         redis, client = connections.redis, connections.client
-        coordinator = Coordinator(client, name, (), clock)
+        coordinator = Coordinator(client, name, (), clock, config.max_items)
         releases = Releases(coordinator, clock)
         intake = Intake(coordinator, Consumer(redis, (), name, clock=clock), clock)
         lanes = KnownLanes(coordinator, clock)
