@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection
+from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
@@ -11,6 +12,7 @@ from perdure_machine.events import Acquire, CancelRun, Event, PauseRun
 from perdure_machine.replies import Applied, Gone, Granted, Reply, Stale
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.fail_points import FailPointHit, Raise, arm
+from perdure_store.apply import starter
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import OrgEvent, Plain, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -22,12 +24,14 @@ from perdure_testkit.engines.driver import ORG, Driver, success
 from perdure_testkit.engines.postgres import RETENTION, PostgresPort
 
 WRITE = "store.write_hand_overs"
-ONE = {"a": {"task": {"handler": "x", "input": {"of": "${input.n}"}}, "timeout": "5s"}}
+ONE: dict[str, dict[str, Any]] = {
+    "a": {"task": {"handler": "x", "input": {"of": "${input.n}"}}, "timeout": "5s"}
+}
 OUTPUT = b'{"out": [1, "\\u00fc"]}'
 LOCK_RUN = "SELECT FROM runs WHERE run_id = $1 FOR UPDATE"
 ROWS = {
-    "runs": "to_jsonb(t) - '{created_at,ended_at,run_id,start_key}'::text[]"
-    " || jsonb_build_object('ended', ended_at IS NOT NULL)",
+    "runs": "to_jsonb(t) - '{created_at,ended_at,age_at,run_id,start_key}'::text[]"
+    " || jsonb_build_object('ended', ended_at IS NOT NULL, 'age', age_at - created_at)",
     "steps": "to_jsonb(t) - '{run_id,lease_id,created_at,started_at,ended_at,effect_prefix,"
     "lease_expires_at,try_expires_at}'::text[] || jsonb_build_object("
     "'lease', extract(epoch FROM lease_expires_at - started_at),"
@@ -112,6 +116,21 @@ async def test_a_plain_run_leaves_the_rows_that_loads_and_decisions_leave(
         if until != "ended":
             await port.submit(ORG, run, CancelRun())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("asked", [{}, {"priority": -99, "tags": {"k": "v"}}], ids=str)
+async def test_a_plain_start_leaves_the_rows_that_any_start_leaves(
+    driver: Driver, port: PostgresPort, asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await driver.publish({"a": {**ONE["a"], "priority": -5}}, limits={"age": "1h"})
+    await plainly(port)
+    plain = await driver.start(b'{"n": 7}', start_key="1", **asked)
+    monkeypatch.setattr(starter, "start_plainly", lambda definition, event: None)
+    other = await driver.start(b'{"n": 7}', start_key="2", **asked)
+    assert await rows_of(port, plain) == await rows_of(port, other)
+    for run in (plain, other):
+        await port.submit(ORG, run, CancelRun())
+    await driver.settle()
 
 
 async def test_r5_repeats_of_lease_and_report_get_the_same_answers(

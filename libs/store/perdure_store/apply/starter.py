@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
 
@@ -37,6 +37,7 @@ from perdure_store.apply.hand_overs import RememberedRuns
 from perdure_store.apply.keys import KeyLocks, OrgKey, in_key_order
 from perdure_store.apply.mail import load_more_mail, write_mail
 from perdure_store.apply.parting import together_or_apart
+from perdure_store.apply.plain_starts import is_written_plainly, write_plain_starts
 from perdure_store.apply.run_ids import RunIds
 from perdure_store.apply.spending import write_spending
 from perdure_store.apply.turns import Turns, release_start_keys
@@ -152,15 +153,15 @@ class Starter:
             mine = await _claim_keys(connection, requests, starts)
             await turns.load(connection)
             wanted = {place: starts[place] for place in mine}
-            decided, refused = await self._decide(connection, wanted, turns, keys)
-            await release_start_keys(connection, [starts[place].event for place in refused])
-            await self._write(tx, list(decided.values()))
+            decided = await self._decide(connection, wanted, turns, keys)
+            await release_start_keys(connection, [starts[place].event for place in decided.refused])
+            await self._write(tx, decided)
             await turns.tidy(connection)
             outcomes |= await _first_runs(connection, requests, starts.keys() - mine)
-        for place in decided:
+        for place in (*decided.plain, *decided.others):
             event = starts[place].event
             outcomes[place] = StartAnswer(event.run_id, event.workflow_version, created=True)
-        outcomes |= refused
+        outcomes |= decided.refused
         return [outcomes[place] for place in range(len(requests))]
 
     async def _prepare(
@@ -215,30 +216,42 @@ class Starter:
         starts: Mapping[int, _Prepared],
         turns: Turns,
         keys: KeyLocks,
-    ) -> tuple[dict[int, Changes], dict[int, StartOutcome]]:
+    ) -> _Decided:
         """Decide in order, because each finds what those before it did to its exclusive key."""
-        decided: dict[int, Changes] = {}
-        refused: dict[int, StartOutcome] = {}
+        decided = _Decided()
         for place, start in starts.items():
+            plain = start_plainly(start.definition, start.event)
+            if plain is not None:
+                kept = decided.plain if is_written_plainly(plain) else decided.others
+                kept[place] = plain
+                continue
             in_turn = replace(start, event=turns.with_queue(start.event))
             try:
                 changes = await self._changes(connection, in_turn, keys)
             except AlreadyExists as error:
-                refused[place] = error
+                decided.refused[place] = error
                 continue
             turns.note(changes)
-            decided[place] = changes
-        return decided, refused
+            decided.others[place] = changes
+        return decided
 
-    async def _write(self, tx: Transaction, changes: Sequence[Changes]) -> None:
-        if changes:
-            now_ms = await write_changes(tx.connection, changes, retention=self._retention)
-            await write_mail(tx.connection, changes, retention=self._retention)
-            await write_subjects(tx.connection, changes, self._subjects)
-            await write_spending(tx.connection, changes)
+    async def _write(self, tx: Transaction, decided: _Decided) -> None:
+        plain, others = list(decided.plain.values()), list(decided.others.values())
+        if plain:
+            now_ms = await write_plain_starts(tx.connection, plain)
+        if others:
+            now_ms = await self._write_others(tx.connection, others)
+        if changes := [*plain, *others]:
             tx.on_commit(lambda: self._run_ids.learn(now_ms))
             tx.on_commit(lambda: self._committed(changes))
             tx.on_commit(lambda: self._remember(changes))
+
+    async def _write_others(self, connection: Connection, changes: Sequence[Changes]) -> int:
+        now_ms = await write_changes(connection, changes, retention=self._retention)
+        await write_mail(connection, changes, retention=self._retention)
+        await write_subjects(connection, changes, self._subjects)
+        await write_spending(connection, changes)
+        return now_ms
 
     def _remember(self, changes: Sequence[Changes]) -> None:
         for one in changes:
@@ -246,9 +259,6 @@ class Starter:
                 self._remembered.note(one.run.run, one.enqueue[0])
 
     async def _changes(self, connection: Connection, start: _Prepared, keys: KeyLocks) -> Changes:
-        plain = start_plainly(start.definition, start.event)
-        if plain is not None:
-            return plain
         mail = Mailbox()
         for _ in range(MAX_WIDENINGS):
             try:
@@ -268,6 +278,15 @@ class Starter:
 class _Prepared:
     definition: Definition
     event: Start
+
+
+@dataclass(slots=True)
+class _Decided:
+    """The starts of a batch by place: those with a statement of their own, others, refused."""
+
+    plain: dict[int, Changes] = field(default_factory=dict)
+    others: dict[int, Changes] = field(default_factory=dict)
+    refused: dict[int, StartOutcome] = field(default_factory=dict)
 
 
 async def _claim_keys(

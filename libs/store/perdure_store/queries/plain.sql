@@ -1,4 +1,36 @@
--- What was decided at once on remembered runs besides hand-overs, proved and written in one statement (design P4).
+-- Plain beginnings and ends of runs (design P4). What is decided on a remembered run is proved by its revision.
+
+-- name: start
+-- Writes new runs whose first step is queued; returns the time in milliseconds since 1970.
+WITH clock AS MATERIALIZED (
+    SELECT clock_timestamp() AS now
+), begun AS MATERIALIZED (
+    SELECT u.* FROM :begun
+), run_insert AS (
+    INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, priority, next_step, next_seq, input,
+                      start_key, traceparent, created_at, age_at)
+    SELECT b.run_id, b.org, b.workflow_id, b.workflow, b.workflow_version, b.priority, 2, 3, b.input, b.start_key,
+           b.traceparent, clock.now, clock.now + b.age * interval '1 s'
+      FROM begun AS b, clock
+), step_insert AS (
+    INSERT INTO steps (run_id, step, org, node, kind, status, lane, owner, priority, effect_prefix, input, traceparent,
+                       created_at)
+    SELECT b.run_id, 1, b.org, b.node, 'task', 'queued', b.lane, b.org, b.step_priority, b.run_id::text || '/' || b.node,
+           b.step_input, b.traceparent, clock.now
+      FROM begun AS b, clock
+), history_insert AS (
+    INSERT INTO history (run_id, seq, at, kind, step, details)
+    SELECT b.run_id, line.seq, clock.now, line.kind, line.step, line.details
+      FROM clock, begun AS b
+     CROSS JOIN LATERAL (
+           VALUES (1, 'run_started', NULL::integer, NULL::bytea), (2, 'step_queued', 1, b.details)
+     ) AS line (seq, kind, step, details)
+), outbox_insert AS (
+    INSERT INTO outbox (org, run_id, step, lane, owner, slot, priority, job, traceparent, created_at)
+    SELECT b.org, b.run_id, 1, b.lane, b.org, b.slot, b.step_priority, b.job, b.traceparent, clock.now
+      FROM begun AS b, clock
+)
+SELECT (extract(epoch FROM now) * 1000)::bigint FROM clock
 
 -- name: take_up
 -- Leases first steps whose run is still as it was remembered and is held by nobody else; returns these runs.
