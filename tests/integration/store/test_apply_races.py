@@ -169,6 +169,7 @@ async def test_r14_closing_runs_locks_their_start_keys_in_key_order(
 async def test_p1_r2_a_sender_that_lost_its_answer_asks_again_and_gets_the_same(
     driver: Driver, port: PostgresPort, side: str
 ) -> None:
+    port.remember(0)
     await driver.publish(TASK)
     run = await driver.start()
     report = success(await driver.acquire(run, "a"), b"1")
@@ -251,6 +252,7 @@ async def test_r6_why_a_lease_ended_is_checked_again_by_the_write(
 async def test_r1_a_failed_guard_leaves_nothing_of_its_batch(
     driver: Driver, port: PostgresPort
 ) -> None:
+    port.remember(0)
     await driver.publish(TASK)
     run, other = await driver.start(), await driver.start()
     await driver.acquire(run, "a")

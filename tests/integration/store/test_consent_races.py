@@ -96,6 +96,7 @@ async def test_a_subject_stands_in_no_table_of_subjects_and_lists(
 async def test_a_run_without_subjects_asks_nothing_about_them(
     driver: Driver, port: PostgresPort
 ) -> None:
+    port.remember(0)
     await driver.publish({"a": {"task": {"handler": "h"}}})
     run = await driver.start()
     asked: list[str] = []

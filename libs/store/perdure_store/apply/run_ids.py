@@ -13,6 +13,9 @@ from perdure_store.sql import sql
 class RunIds:
     """Makes ids whose first 48 bits are milliseconds of the database's clock.
 
+    The twelve bits after them are the part of a millisecond, so that the ids that one process makes
+    are in the order in which it made them.
+
     Between two answers of the database its time is carried on by the monotonic clock, so that a
     process whose wall clock is wrong makes no run in a wrong month (F016).
     """
@@ -30,7 +33,8 @@ class RunIds:
 
     def next(self) -> UUID:
         """Return a new id."""
-        milliseconds = int(time.monotonic() * 1000 + self._ahead_ms)
-        value = (milliseconds & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76
-        value |= secrets.randbits(12) << 64 | 0b10 << 62 | secrets.randbits(62)
+        milliseconds = time.monotonic() * 1000 + self._ahead_ms
+        whole, part = int(milliseconds), int(milliseconds % 1.0 * 4096)
+        value = (whole & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76
+        value |= part << 64 | 0b10 << 62 | secrets.randbits(62)
         return UUID(int=value)

@@ -112,7 +112,11 @@ class PostgresPort(ConnectionsPort):
         self.coordinator = coordinator
         self.committed: list[Changes] = []
         self._catalogue, self._run_ids = Catalogue(), RunIds()
-        remembered = RememberedRuns(REMEMBERED_RUNS)
+        self.remember(REMEMBERED_RUNS)
+
+    def remember(self, runs: int) -> None:
+        """Remember as many written runs from now on; with 0 every event is decided on a load."""
+        remembered = RememberedRuns(runs)
         self.applier = Applier(
             self._catalogue,
             retention=RETENTION,
