@@ -15,20 +15,15 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from perdure_testkit.techniques import TECHNIQUES
+
 from tests.bench import chains, jobs
 from tests.bench.figures import short
 from tests.bench.rig import Rig, open_rig
 
 WHOLE = "all on"
 SWITCHES: Mapping[str, Mapping[str, str]] = MappingProxyType(
-    {
-        WHOLE: {},
-        "P1 group commit": {"PERDURE_COORDINATOR_MAX_BATCH": "1"},
-        "P3 chained dispatch": {"PERDURE_WORKER_CHAIN_STEPS": "0"},
-        "P4 remembered runs": {"PERDURE_COORDINATOR_REMEMBERED_RUNS": "0"},
-        "P5 batches on the wire": {"PERDURE_WORKER_MAX_ITEMS": "1"},
-        "P7 wake-ups": {"PERDURE_COORDINATOR_WAKE_UPS": "false"},
-    }
+    {WHOLE: {}} | {technique.name: technique.variables for technique in TECHNIQUES}
 )
 """What is switched off, and how."""
 

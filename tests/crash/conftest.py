@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
 
 import pytest
 import pytest_asyncio
@@ -10,6 +11,7 @@ from perdure_testkit.engine import Crew, Engine
 from perdure_testkit.place import temporary_place
 from perdure_testkit.provider import Provider
 from perdure_testkit.servers import Servers
+from perdure_testkit.techniques import Technique
 from perdure_testkit.tours import Tours
 
 from tests.crash.matrix import armed_everywhere
@@ -19,17 +21,27 @@ ENGINE_NUMBER = 4
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def matrix_stage(servers: Servers, worker_number: int) -> AsyncIterator[Stage]:
+async def matrix_stage(
+    servers: Servers, worker_number: int, request: pytest.FixtureRequest
+) -> AsyncIterator[Stage]:
+    """The engine with all techniques of the hot path, or without the one that is asked for."""
+    technique: Technique | None = getattr(request, "param", None)
     async with temporary_place(servers, ENGINE_NUMBER + worker_number) as place:
         tokens = place.directory / "tokens"
         tokens.mkdir()
         provider = Provider()
         await provider.start()
-        async with Engine(place, Crew(env=armed_everywhere(tokens), restart=False)) as engine:
-            stage = Stage(Tours(engine, provider), tokens)
+        async with Engine(place, Crew(env=_environment(tokens, technique), restart=False)) as made:
+            stage = Stage(Tours(made, provider), tokens)
             await stage.publish()
             yield stage
         await provider.stop()
+
+
+def _environment(tokens: Path, without: Technique | None) -> dict[str, Mapping[str, str]]:
+    armed = armed_everywhere(tokens)
+    off = without.off if without is not None else {}
+    return {name: {**armed.get(name, {}), **off.get(name, {})} for name in armed.keys() | off}
 
 
 @pytest_asyncio.fixture(loop_scope="session")
