@@ -58,9 +58,11 @@ class _Asking(Generic[ItemT, ResultT]):
     is_undecided: Callable[[ResultT], bool]
     clock: Clock
 
-    async def until_answered(self, item: ItemT) -> Answered[ResultT] | None:
-        """Send the item until there is an answer to it; None if there never was."""
-        until, tries = self.clock.monotonic() + GIVE_UP_SECONDS, 0
+    async def until_answered(
+        self, item: ItemT, seconds: float = GIVE_UP_SECONDS
+    ) -> Answered[ResultT] | None:
+        """Send the item until there is an answer to it; None if there was none in time."""
+        until, tries = self.clock.monotonic() + seconds, 0
         while self.clock.monotonic() < until:
             tries += 1
             answered = await self._ask(item, is_first=tries == 1)
@@ -135,6 +137,18 @@ class EffectCalls(Component):
         """Tell what became of a call, again until it is answered; None if it never was."""
         return await asyncio.shield(self._spawn(self._settles.until_answered(item)))
 
+    async def begin_within(
+        self, item: BeginEffectItem, seconds: float
+    ) -> Answered[BeginEffectResult] | None:
+        """Ask for somebody who may ask elsewhere under the same token: nothing is taken back."""
+        return await asyncio.shield(self._spawn(self._begins.until_answered(item, seconds)))
+
+    async def settle_within(
+        self, item: SettleEffectItem, seconds: float
+    ) -> Answered[SettleEffectResult] | None:
+        """Tell for so long what became of a call; who tells it may tell it again."""
+        return await asyncio.shield(self._spawn(self._settles.until_answered(item, seconds)))
+
     def tell(self, item: SettleEffectItem) -> None:
         """Tell what became of a call to whose teller no answer matters any more."""
         self._spawn(self._settles.until_answered(item))
@@ -173,5 +187,10 @@ def why_refused(result: pb.BeginEffectResult) -> tuple[str, str]:
     """Return the code and the text of a refusal, empty if there is none."""
     if not result.HasField("error"):
         return "", ""
-    error = from_status(result.error, _CODES.get(result.error.code, grpc.StatusCode.UNKNOWN))
+    error = refusal_of(result)
     return error.reason, error.message
+
+
+def refusal_of(result: pb.BeginEffectResult) -> PerdureError:
+    """Return the error that a refusal carries."""
+    return from_status(result.error, _CODES.get(result.error.code, grpc.StatusCode.UNKNOWN))

@@ -197,8 +197,8 @@ async def test_health_is_told_to_everybody_and_says_when_the_door_drains(
     assert (await health.Check(request)).status == health_pb2.HealthCheckResponse.NOT_SERVING
 
 
-CLEANED = frozenset({"message"})
-"""Texts of errors are cleaned, never refused (R12)."""
+CLEANED = frozenset({"message", "note"})
+"""What others said, as texts of errors, is cleaned, never refused (R12)."""
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from perdure_streams.names import Queue
 from perdure_worker.config import WorkerConfig
 from perdure_worker.connections import Connections
 from perdure_worker.coordinator import Coordinator
+from perdure_worker.door.effects import Effects
 from perdure_worker.door.gate import GateParts
 from perdure_worker.door.handing import Handing
 from perdure_worker.door.keeping import Keeping
@@ -29,6 +30,7 @@ from perdure_worker.door.results import ChainLimits, Results
 from perdure_worker.door.servicer import Parts, WorkerServicer
 from perdure_worker.door.table import RULES, SERVICE
 from perdure_worker.door.tokens import TaskTokens
+from perdure_worker.effect_calls import EffectCalls
 from perdure_worker.intake import Intake
 from perdure_worker.releases import Releases
 
@@ -73,8 +75,9 @@ class Door(Group):
         )
         keeping = Keeping(coordinator)
         self.gate_parts = GateParts(config, KeyCalls(client), clock)
+        calls = EffectCalls(coordinator, clock)
         servicer = WorkerServicer(
-            Parts(polls, lanes, handing, keeping, results, releases), identify
+            Parts(polls, lanes, handing, keeping, results, releases, Effects(calls)), identify
         )
         self.server = RpcServer(
             {SERVICE: partial(add_WorkerServiceServicer_to_server, servicer)},
@@ -85,5 +88,5 @@ class Door(Group):
             guard=self.gate_parts.gate.guard,
         )
         super().__init__(
-            (releases, keeping, results, intake, self.gate_parts, lanes, polls, self.server)
+            (releases, keeping, results, calls, intake, self.gate_parts, lanes, polls, self.server)
         )

@@ -7,12 +7,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import grpc
+from perdure_contracts.internal.v1.task_token_pb2 import TaskToken
 from perdure_contracts.v1 import worker_service_pb2 as pb
 from perdure_contracts.v1.worker_service_pb2_grpc import WorkerServiceServicer
 from perdure_runtime.gate.identity import Caller
 from perdure_runtime.rpc import deadline
 
-from perdure_worker.door import limits, requests
+from perdure_worker.door import effect_requests, limits, requests
+from perdure_worker.door.effects import Effects
 from perdure_worker.door.handing import Handing, duration
 from perdure_worker.door.keeping import Keeping
 from perdure_worker.door.lanes import KnownLanes
@@ -39,6 +41,7 @@ class Parts:
     keeping: Keeping
     results: Results
     releases: Releases
+    effects: Effects
 
 
 class WorkerServicer(WorkerServiceServicer):
@@ -98,6 +101,20 @@ class WorkerServicer(WorkerServiceServicer):
         await self._told(context, token, outcome, requests.Next((), ""))
         return pb.FailTaskResponse()
 
+    async def BeginEffect(
+        self, request: pb.BeginEffectRequest, context: Context
+    ) -> pb.BeginEffectResponse:
+        """Say whether a call may be made."""
+        text, item = effect_requests.wish(request)
+        return await self._parts.effects.begin(self._token(context, text), item)
+
+    async def SettleEffect(
+        self, request: pb.SettleEffectRequest, context: Context
+    ) -> pb.SettleEffectResponse:
+        """Take what became of a call."""
+        text, item = effect_requests.settlement(request)
+        return await self._parts.effects.settle(self._token(context, text), item)
+
     async def ReleaseTasks(
         self, request: pb.ReleaseTasksRequest, context: Context
     ) -> pb.ReleaseTasksResponse:
@@ -118,10 +135,13 @@ class WorkerServicer(WorkerServiceServicer):
     async def _told(
         self, context: Context, text: str, outcome: Ended, follows: requests.Next
     ) -> pb.Task | None:
+        return await self._parts.results.tell(self._token(context, text), outcome, follows)
+
+    def _token(self, context: Context, text: str) -> TaskToken:
         token = self._parts.handing.tokens.read(text, self._identify(context).org)
         if token is None:
             raise requests.token_refused()
-        return await self._parts.results.tell(token, outcome, follows)
+        return token
 
     async def _task(self, hand_out: HandOut) -> pb.Task | None:
         task = self._parts.handing.task(hand_out)

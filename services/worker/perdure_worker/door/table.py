@@ -15,6 +15,8 @@ METHODS = (
     "HeartbeatTasks",
     "CompleteTask",
     "FailTask",
+    "BeginEffect",
+    "SettleEffect",
     "ReleaseTasks",
     "DrainWorker",
 )
