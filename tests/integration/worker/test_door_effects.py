@@ -12,7 +12,6 @@ from perdure_runtime.access import Permission
 from perdure_runtime.errors import (
     DeadlineExceeded,
     FailedPrecondition,
-    InvalidArgument,
     NotFound,
     PerdureError,
     Reason,
@@ -146,26 +145,3 @@ async def test_a_token_that_is_not_good_begins_and_settles_nothing(doors: DoorSt
             await stranger.call(method, request)
         assert refused.value.reason == Reason.TASK_TOKEN_INVALID
     assert (doors.engine.begun, doors.engine.settled) == ([], [])
-
-
-@pytest.mark.parametrize(
-    ("request_", "fields"),
-    [
-        (pb.BeginEffectRequest(), {"task_token", "name", "kind", "call_token", "call_time"}),
-        (
-            wish("t", name="a/b", kind="odd", call_token="7", request_digest="x" * 65),
-            {"name", "kind", "call_token", "request_digest"},
-        ),
-        (pb.SettleEffectRequest(), {"task_token", "key", "call_token", "outcome"}),
-        (outcome("t", result=b"{", call_token="x"), {"result", "call_token"}),
-    ],
-    ids=["no wish", "odd wish", "no outcome", "odd outcome"],
-)
-async def test_everything_that_is_wrong_with_what_is_said_of_a_call_is_told_at_once(
-    doors: DoorStage, request_: Any, fields: set[str]
-) -> None:
-    handler = doors.handler(await doors.open())
-    method = type(request_).__name__.removesuffix("Request")
-    with pytest.raises(InvalidArgument) as told:
-        await handler.call(method, request_)
-    assert {violation.field for violation in told.value.violations} == fields

@@ -306,6 +306,18 @@ async def test_a_heartbeat_that_nobody_answers_is_told_as_such(doors: DoorStage)
         (pb.HeartbeatTasksRequest(), {"task_tokens"}),
         (pb.ReleaseTasksRequest(task_tokens=["x"] * 257), {"task_tokens"}),
         (pb.DrainWorkerRequest(), {"worker_id"}),
+        (pb.BeginEffectRequest(), {"task_token", "name", "kind", "call_token", "call_time"}),
+        (
+            pb.BeginEffectRequest(
+                task_token="t", name="a/b", kind="odd", call_token="7", request_digest="\u00e9"
+            ),
+            {"name", "kind", "call_token", "call_time", "request_digest"},
+        ),
+        (pb.SettleEffectRequest(), {"task_token", "key", "call_token", "outcome"}),
+        (
+            pb.SettleEffectRequest(task_token="t", key="k", call_token="x", result=b"{"),
+            {"call_token", "outcome", "result"},
+        ),
         (pb.RegisterWorkerRequest(protocol_version=2), {"worker_id", "protocol_version"}),
     ],
     ids=lambda value: type(value).__name__,
