@@ -66,13 +66,6 @@ class Batcher(Generic[Item, Answer]):
         An item whose submitter is cancelled before it was sent is not sent.
         Raises what `send` raised, or Unavailable, DRAINING, when not started or stopped.
         """
-        return await self.offer(item)
-
-    def offer(self, item: Item) -> asyncio.Future[Answer]:
-        """Send one item as `submit` does, and return the future of its answer.
-
-        For a caller with many items, who needs no task for each. Raises Unavailable, DRAINING.
-        """
         if not self._open:
             raise Unavailable("takes no more items", reason=Reason.DRAINING)
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -81,7 +74,7 @@ class Batcher(Generic[Item, Answer]):
             # A context of its own: one submitter's deadline and log fields are not the others'.
             task = asyncio.create_task(self._run(), context=Context())
             self._running.add(task)
-        return waiter
+        return await waiter
 
     async def _run(self) -> None:
         try:

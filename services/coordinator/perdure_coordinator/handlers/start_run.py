@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import ExitStack
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     StartRunItem,
@@ -23,24 +22,17 @@ from perdure_coordinator.signalling import Signals
 
 async def start_run(starts: Starts, signals: Signals, request: StartRunRequest) -> StartRunResponse:
     """Start the runs and answer in order."""
-    with ExitStack() as starting:
-        requests = [_request(item, _traced(item, starting)) for item in request.items]
-        outcomes = await asyncio.gather(*map(starts.offer, requests))
-        found = [
-            await _signalled(signals, asked, outcome)
-            for asked, outcome in zip(requests, outcomes, strict=True)
-        ]
-    return StartRunResponse(results=map(_result, found))
+    results = await asyncio.gather(*(_start(starts, signals, item) for item in request.items))
+    return StartRunResponse(results=results)
 
 
-def _traced(item: StartRunItem, starting: ExitStack) -> str:
-    """Return the trace that the run goes on; `starting` gets a span of its start."""
+async def _start(starts: Starts, signals: Signals, item: StartRunItem) -> StartRunResult:
     facts = {"perdure.org": item.org, "perdure.workflow": item.workflow}
-    began = span("run start", parent=item.traceparent, attributes=facts)
-    return starting.enter_context(began).traceparent or item.traceparent
-
-
-def _result(outcome: StartOutcome) -> StartRunResult:
+    with span("run start", parent=item.traceparent, attributes=facts) as started:
+        request = _request(item, started.traceparent or item.traceparent)
+        outcome = await starts.submit(request)
+        if isinstance(outcome, StartAnswer) and not outcome.created:
+            outcome = await _signalled(signals, request, outcome)
     if isinstance(outcome, PerdureError):
         return StartRunResult(error=error_message(outcome))
     return StartRunResult(
@@ -50,18 +42,15 @@ def _result(outcome: StartOutcome) -> StartRunResult:
     )
 
 
-async def _signalled(
-    signals: Signals, request: StartRequest, outcome: StartOutcome
-) -> StartOutcome:
+async def _signalled(signals: Signals, request: StartRequest, first: StartAnswer) -> StartOutcome:
     """Send the signal of a start to the run that was there already."""
-    is_new = not isinstance(outcome, StartAnswer) or outcome.created
-    if is_new or request.signal is None:
-        return outcome
+    if request.signal is None:
+        return first
     try:
-        await signals.send(request.org, request.signal, outcome.run_id)
+        await signals.send(request.org, request.signal, first.run_id)
     except PerdureError as refusal:
         return refusal
-    return outcome
+    return first
 
 
 def _request(item: StartRunItem, traceparent: str) -> StartRequest:
