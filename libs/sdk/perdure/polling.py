@@ -39,6 +39,7 @@ from perdure.polling_held import Heartbeats, Held, hold
 
 MAX_TASKS = 100
 DRAINING_PAUSE = 0.5
+LOOK_SECONDS = 0.2
 STOP_SECONDS = 1.0
 """How long handlers that were told to end may take before their tasks are handed back."""
 
@@ -97,7 +98,7 @@ class PollingWorker:
         for thread in (coroutines, polls):
             thread.start()
         self._heartbeats.start()
-        refused = self._orders.get()
+        refused = self._order()
         try:
             self._drain()
         finally:
@@ -108,6 +109,15 @@ class PollingWorker:
             self._door.close()
         if refused is not None:
             raise refused
+
+    def _order(self) -> PerdureApiError | None:
+        """Wait until it is to end; return why, None where it was told to."""
+        while True:
+            try:
+                return self._orders.get(timeout=LOOK_SECONDS)
+            except queue.Empty:
+                # A signal that reached another thread is handled when this one looks up.
+                continue
 
     def stop(self) -> None:
         """Have `run` end; from any thread, or a signal's handler."""

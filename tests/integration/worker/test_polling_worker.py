@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import perdure
@@ -17,6 +19,7 @@ from perdure_runtime.access import Permission
 from tests.integration.worker.door_stage import DoorStage
 from tests.integration.worker.fake_engine import SHORT_LEASE_MS, FakeEngine, grant
 
+GUIDE = Path(__file__).parents[3] / "docs" / "guides" / "handlers.md"
 PATIENCE = 30.0
 
 
@@ -260,3 +263,14 @@ async def test_a_key_that_may_not_work_ends_the_worker_with_its_reason(doors: Do
     with pytest.raises(perdure.PerdureApiError) as refused:
         await asyncio.to_thread(worker.run)
     assert refused.value.reason == "PERMISSION_MISSING"
+
+
+async def test_the_program_of_the_guide_does_its_task(doors: DoorStage) -> None:
+    (program,) = re.findall(r"^```python\n(.*?)^```", GUIDE.read_text(), re.DOTALL | re.MULTILINE)
+    made: dict[str, Any] = {"__name__": "guide"}
+    exec(compile(program, str(GUIDE), "exec"), made)
+    async with polling(doors, made["handlers"]):
+        report = await doors.stage.one_result(
+            grant(handler="score.customer", input=b'{"customer": "ada"}')
+        )
+    assert report.output == b'{"customer": "ada", "score": 30}'
