@@ -11,5 +11,5 @@ MODULE = "perdure_testkit.polling"
 DRAIN_SECONDS = 0.1
 
 if __name__ == "__main__":
-    # One at a time: a program that has no room has no poll open, so a stalled one is handed nothing.
+    # One at a time: without room it has no poll open, so a stalled one is handed nothing.
     perdure.PollingWorker(handlers, slots=1, drain_seconds=DRAIN_SECONDS).run_until_signalled()

@@ -9,7 +9,13 @@ from pathlib import Path
 import click
 import pytest
 from click.testing import CliRunner, Result
-from perdure.address import DEFAULT_ADDRESS, find_address, find_api_key
+from perdure.address import (
+    DEFAULT_ADDRESS,
+    DEFAULT_DOOR,
+    find_address,
+    find_api_key,
+    find_door,
+)
 from perdure.cli import plugins
 from perdure.cli.failures import api_failure
 from perdure.cli.main import cli
@@ -113,6 +119,19 @@ def test_a_stack_file_that_says_nothing_is_passed_over(tmp_path: Path, content: 
     (tmp_path / ".perdure").mkdir()
     (tmp_path / ".perdure" / "stack.json").write_text(content)
     assert find_address(None, {}, tmp_path) == DEFAULT_ADDRESS
+
+
+def test_the_door_of_handlers_is_found_as_ingest_is(tmp_path: Path) -> None:
+    assert find_door(None, {}, tmp_path) == DEFAULT_DOOR
+    (tmp_path / ".perdure").mkdir()
+    told = {"ingest_address": "h:1", "worker_address": "h:4"}
+    (tmp_path / ".perdure" / "stack.json").write_text(json.dumps(told))
+    (tmp_path / ".perdure" / "api_key").write_text("pdr_stack\n")
+    assert find_door(None, {}, tmp_path) == "h:4"
+    assert find_door(None, {"PERDURE_HANDLERS_ADDRESS": "h:5"}, tmp_path) == "h:5"
+    assert find_door("h:6", {"PERDURE_HANDLERS_ADDRESS": "h:5"}, tmp_path) == "h:6"
+    assert find_api_key(None, "h:4", {}, tmp_path) == "pdr_stack"
+    assert find_api_key(None, "h:5", {}, tmp_path) == ""
 
 
 def test_the_key_of_a_dev_stack_is_shown_to_that_stack_alone(tmp_path: Path) -> None:
