@@ -103,7 +103,7 @@ proto-breaking: setup ## Compare the protos with those of the newest tag.
 
 # ---- test
 
-.PHONY: test test-all simulate bench bench-ablation bench-peers ci
+.PHONY: test test-all simulate bench bench-ablation bench-load bench-peers ci
 test: setup $(HELM) ## Run the tests, without those marked long.
 	@$(BIN)/pytest -n $(TEST_WORKERS) -m "not long" $(ARGS)
 
@@ -118,6 +118,9 @@ bench: setup ## Measure the embedded stack: a table and a line of JSON; QUICK=1 
 
 bench-ablation: setup ## Measure the hot path with each of its techniques switched off in turn; QUICK=1 is brief.
 	@$(BIN)/python -m tests.bench.ablation $(if $(QUICK),--quick)
+
+bench-load: setup ## Measure what a step costs each process, the log and each table; ONLY=chains,jobs,push.
+	@$(BIN)/python -m tests.bench.load $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
 bench-peers: setup $(STAMPS)/peers ## Run chains and jobs on other engines too, in turns with ours; QUICK=1 is brief, ONLY=name,name.
 	@$(BIN)/python -m tests.bench.peers.compare $(if $(QUICK),--quick) $(if $(ONLY),--only $(ONLY)) $(ARGS)

@@ -129,8 +129,11 @@ class Rig:
 
 
 @asynccontextmanager
-async def open_rig(slots: int = SLOTS) -> AsyncIterator[Rig]:
-    """Lend a new stack on embedded servers, whose data is removed at the end."""
+async def open_rig(slots: int = SLOTS, *, preload: str = "") -> AsyncIterator[Rig]:
+    """Lend a new stack on embedded servers, whose data is removed at the end.
+
+    `preload` names a library of PostgreSQL that counts; times of syncs are then taken too.
+    """
     with TemporaryDirectory() as directory:
         async with running_sink() as endpoint:
             stack = DevStack(
@@ -140,11 +143,25 @@ async def open_rig(slots: int = SLOTS) -> AsyncIterator[Rig]:
                 restart=False,
             )
             try:
+                if preload:
+                    await _preload(stack, preload)
                 await stack.start()
                 async with _connected(stack, endpoint) as rig:
                     yield rig
             finally:
                 await stack.destroy()
+
+
+async def _preload(stack: DevStack, library: str) -> None:
+    """Have the server of a stack that has not begun load a library whenever it starts."""
+    await stack.backends.start()
+    database = await asyncpg.connect(stack.backends.database_url)
+    try:
+        await database.execute(f"ALTER SYSTEM SET shared_preload_libraries = '{library}'")
+        await database.execute("ALTER SYSTEM SET track_wal_io_timing = on")
+    finally:
+        await database.close()
+        await stack.backends.stop()
 
 
 @asynccontextmanager
