@@ -6,26 +6,16 @@ commits hundreds of times a second.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from types import MappingProxyType
-
 import asyncpg
 
 from perdure_store.pool import open_connection
 
 
 class HeldConnection:
-    """One connection to `url`, with `settings`; not to be used by two tasks at once."""
+    """One connection to `url`; not to be used by two tasks at once."""
 
-    def __init__(
-        self,
-        url: str,
-        *,
-        application_name: str,
-        settings: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
+    def __init__(self, url: str, *, application_name: str) -> None:
         self._url = url
-        self._settings = settings
         self._application_name = application_name
         self._connection: asyncpg.Connection | None = None
 
@@ -33,7 +23,7 @@ class HeldConnection:
         """Return the open connection. Raises what `open_connection` raises."""
         if self._connection is None or self._connection.is_closed():
             self._connection = await open_connection(
-                self._url, application_name=self._application_name, settings=self._settings
+                self._url, application_name=self._application_name
             )
         return self._connection
 

@@ -8,9 +8,8 @@ gives up on unacknowledged data after `TCP_USER_TIMEOUT_MS` and probes a silent 
 from __future__ import annotations
 
 import socket
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
-from types import MappingProxyType
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
@@ -107,19 +106,15 @@ async def open_connection(
     *,
     application_name: str,
     command_timeout: float | None = COMMAND_TIMEOUT,
-    settings: Mapping[str, str] = MappingProxyType({}),
 ) -> asyncpg.Connection:
-    """Return one connection, for LISTEN, migrations and tools; raises as `open_pool` does.
-
-    `settings` are the session's own; through a pooler they may be refused.
-    """
+    """Return one connection, for LISTEN, migrations and tools; raises as `open_pool` does."""
     with classified(), _explained(url):
         connection = await asyncpg.connect(
             url,
             timeout=CONNECT_TIMEOUT,
             command_timeout=command_timeout,
             connection_class=_WatchedConnection,
-            server_settings={"application_name": application_name, **settings},
+            server_settings={"application_name": application_name},
         )
     await _watch(connection)
     return connection

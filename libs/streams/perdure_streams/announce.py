@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from perdure_runtime.clock import Clock, SystemClock
 from redis.asyncio import Redis
 from redis.asyncio.client import Pipeline
 
@@ -22,9 +21,6 @@ ANNOUNCEMENT_TTL_MS = 4000
 """How long an announcement lives; a worker repeats it several times in that time."""
 
 _WORKERS_TTL_MS = 10 * ANNOUNCEMENT_TTL_MS
-
-_JOIN_SECONDS = 0.9
-"""How often a worker says that it serves a queue; less than the time between two repeats."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +34,10 @@ class Announced:
 class Announcer:
     """One worker's voice."""
 
-    def __init__(self, client: Redis, worker: str, clock: Clock | None = None) -> None:
+    def __init__(self, client: Redis, worker: str) -> None:
         self._client = client
         self._worker = worker
-        self._clock = clock or SystemClock()
         self._last: dict[Queue, int] = {}
-        self._joins_at: dict[Queue, float] = {}
 
     async def announce(self, free: Mapping[Queue, int]) -> None:
         """Say how many slots are free for each queue, until `ANNOUNCEMENT_TTL_MS` from now.
@@ -52,20 +46,16 @@ class Announcer:
         Unavailable, STREAMS_UNAVAILABLE.
         """
         grown = [queue for queue, slots in free.items() if slots > self._last.get(queue, 0)]
-        now = self._clock.monotonic()
-        joining = [queue for queue in free if self._joins_at.get(queue, now) <= now]
         self._last = dict(free)
         with classified():
             async with self._client.pipeline(transaction=False) as pipeline:
-                for queue in joining:
+                for queue, slots in free.items():
                     pipeline.sadd(queue.workers_key, self._worker)
                     pipeline.pexpire(queue.workers_key, _WORKERS_TTL_MS)
-                for queue, slots in free.items():
                     pipeline.set(queue.free_key(self._worker), slots, px=ANNOUNCEMENT_TTL_MS)
                 for queue in grown:
                     pipeline.publish(FREED_CHANNEL, str(queue))
                 await pipeline.execute()
-        self._joins_at |= dict.fromkeys(joining, now + _JOIN_SECONDS)
 
     async def withdraw(self, queues: Iterable[Queue]) -> None:
         """Take back what was said of these queues; for a drain. Raises as `announce` does."""
@@ -73,7 +63,6 @@ class Announcer:
             async with self._client.pipeline(transaction=False) as pipeline:
                 for queue in queues:
                     self._last.pop(queue, None)
-                    self._joins_at.pop(queue, None)
                     pipeline.srem(queue.workers_key, self._worker)
                     pipeline.delete(queue.free_key(self._worker))
                 await pipeline.execute()

@@ -162,7 +162,6 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         applier,
         config.database_url,
         spare,
-        direct_url=config.direct_url,
         count=config.committers,
         max_batch=config.max_batch,
     )

@@ -14,7 +14,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from types import MappingProxyType
 from uuid import UUID
 from weakref import WeakValueDictionary
 
@@ -31,10 +30,6 @@ from perdure_store.apply.batch import Answers, OrgEvent, RunEvents, Skipped
 from perdure_store.apply.write import GuardFailed
 from perdure_store.held import HeldConnection
 from perdure_store.pool import Connection, acquire
-
-PLANNED_ONCE = MappingProxyType({"plan_cache_mode": "force_generic_plan"})
-"""For plain events' statements, which find rows by key alone: with short arrays the server would
-plan them anew each time, which costs more than they do."""
 
 RESERVED = 2
 """Spare connections that runs held elsewhere leave to others."""
@@ -79,8 +74,7 @@ class _Placed:
 class Committers(Component):
     """Applies events, each where its run's other events of this process are applied.
 
-    `count` transactions are under way at once, each of at most `max_batch` events, beside those of
-    plain events on a connection to `direct_url`.
+    `count` transactions are under way at once, each of at most `max_batch` events.
     """
 
     def __init__(
@@ -89,7 +83,6 @@ class Committers(Component):
         url: str,
         spare: asyncpg.Pool,
         *,
-        direct_url: str,
         count: int,
         max_batch: int,
     ) -> None:
@@ -103,9 +96,7 @@ class Committers(Component):
             Batcher[_Submitted, _Placed](partial(self._commit, held), max_batch)
             for held in self._held
         ]
-        self._plainly = HeldConnection(
-            direct_url, application_name="perdure-coordinator-plain", settings=PLANNED_ONCE
-        )
+        self._plainly = HeldConnection(url, application_name="perdure-coordinator-plain")
         self._plain = Batcher[_Submitted, _Placed | None](self._commit_plainly, max_batch)
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()

@@ -1,6 +1,5 @@
 import asyncio
 
-from perdure_runtime.clock import FakeClock
 from perdure_streams.announce import Announced, Announcer, announced
 from perdure_streams.freed import FreedListener
 from perdure_streams.names import FREED_CHANNEL, Queue
@@ -28,18 +27,6 @@ async def test_a_worker_whose_word_ran_out_is_forgotten(client: Redis) -> None:
     await client.pexpire(IO.free_key("dead"), 0)
     assert await announced(client, [IO]) == [Announced(1, 1)]
     assert await client.smembers(IO.workers_key) == {b"w"}
-
-
-async def test_a_worker_that_redis_forgot_is_known_again_within_a_second(client: Redis) -> None:
-    clock = FakeClock()
-    announcer = Announcer(client, "w", clock)
-    await announcer.announce({IO: 1})
-    await client.delete(IO.workers_key)
-    await announcer.announce({IO: 1})
-    assert await announced(client, [IO]) == [Announced(0, 0)]
-    await clock.advance(1.0)
-    await announcer.announce({IO: 1})
-    assert await announced(client, [IO]) == [Announced(1, 1)]
 
 
 async def test_nothing_is_left_of_a_queue_that_nobody_serves_any_more(client: Redis) -> None:
