@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.peers import nodes
+from tests.bench.peers import peers
 from tests.bench.peers.compare import main
 from tests.bench.peers.peers import PEERS, Setting
 from tests.bench.peers.results import MEASURES, against, last_line, medians, table
@@ -62,7 +62,7 @@ def test_a_turn_does_what_its_time_allows_and_at_least_one_whole() -> None:
 
 
 def test_each_peer_has_a_node_and_a_setting() -> None:
-    (folder,) = map(Path, nodes.__path__)
+    folder = Path(peers.__file__).parent / "nodes"
     for peer in PEERS:
         assert (folder / f"{peer.module}.py").exists()
         assert peer.settings
