@@ -1,5 +1,6 @@
 """Loopback TCP ports: which are free, and one that is."""
 
+import itertools
 import random
 import socket
 
@@ -9,6 +10,10 @@ LOOPBACK = "127.0.0.1"
 # taken by somebody who asks the system for any port.
 CHOSEN_FROM = range(15_000, 32_000)
 TRIES = 1000
+
+# Each port once before any again: who was refused at one, such as a gRPC channel to a server that
+# ended, keeps from it for a while, whoever listens there next.
+_candidates = itertools.cycle(random.sample(CHOSEN_FROM, len(CHOSEN_FROM)))
 
 
 def _bind(port: int) -> None:
@@ -33,7 +38,7 @@ def free_port() -> int:
     It is not reserved: whoever starts a server on it must cope with losing a race for it. Raises
     OSError when none is found.
     """
-    for port in random.sample(CHOSEN_FROM, TRIES):
+    for port in itertools.islice(_candidates, TRIES):
         if port_is_free(port):
             return port
     raise OSError(f"none of {TRIES} ports tried below {CHOSEN_FROM.stop} is free")
