@@ -14,7 +14,7 @@ from opentelemetry.instrumentation.redis import RedisInstrumentor
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from perdure_runtime import tracing
 from perdure_runtime.fail_points import Registry
-from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_runtime.rpc.client import open_client
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_testkit.otlp import Collector, running_collector
 
@@ -63,7 +63,7 @@ def test_off_is_off_and_costs_one_shared_object() -> None:
         assert (span.traceparent, tracing.current_traceparent()) == ("", "")
     assert tracing.log_fields() == {}
     assert tracing.server_interceptors(()) == ()
-    assert tracing.client_interceptors(()) == ()
+    assert tracing.client_interceptors() == ()
 
 
 async def test_a_span_continues_the_trace_of_a_stored_row(traced: Traced) -> None:
@@ -173,12 +173,12 @@ async def test_a_trace_goes_through_a_call_unless_it_is_left_out(
     async with AsyncExitStack() as stack:
         await server.start()
         stack.push_async_callback(server.stop)
-        client = RpcClient(open_channel(f"unix:{tmp_path}/grpc", untraced={batched}))
+        client = open_client(f"unix:{tmp_path}/grpc")
         stack.push_async_callback(client.stop)
         with tracing.span("caller", parent=REMOTE):
             method: Any = client.channel.unary_unary(f"/{SERVICE}/Traced")
             inside = await client.call(method, b"", timeout=5, fail_point=point)
-            method = client.channel.unary_unary(batched)
+            method = client.batches.unary_unary(batched)
             left_out = await client.call(method, b"", timeout=5, fail_point=point)
     assert inside.decode().split("-")[1] == REMOTE_TRACE
     assert left_out == b""

@@ -14,6 +14,7 @@ from contextvars import Context
 from typing import Generic, TypeVar
 
 from perdure_runtime.errors import Internal, Reason, Unavailable
+from perdure_runtime.tracing import quiet
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
@@ -66,6 +67,10 @@ class Batcher(Generic[Item, Answer]):
         An item whose submitter is cancelled before it was sent is not sent.
         Raises what `send` raised, or Unavailable, DRAINING, when not started or stopped.
         """
+        return await self.put(item)
+
+    def put(self, item: Item) -> asyncio.Future[Answer]:
+        """Send one item as `submit` does; what comes of it is told by what is returned."""
         if not self._open:
             raise Unavailable("takes no more items", reason=Reason.DRAINING)
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
@@ -74,12 +79,13 @@ class Batcher(Generic[Item, Answer]):
             # A context of its own: one submitter's deadline and log fields are not the others'.
             task = asyncio.create_task(self._run(), context=Context())
             self._running.add(task)
-        return await waiter
+        return waiter
 
     async def _run(self) -> None:
         try:
-            while batch := self._take():
-                await self._send_batch(batch)
+            with quiet():  # what serves many is part of no trace
+                while batch := self._take():
+                    await self._send_batch(batch)
         finally:
             # Not in a callback, which would come after a turn in which items may be submitted.
             self._running.discard(asyncio.current_task())

@@ -133,6 +133,11 @@ def span(
     return open_span(_state.active.tracer, name, parent, kind, attributes, links)
 
 
+def is_recorded(traceparent: str) -> bool:
+    """Tell whether a span that continues there may be recorded; else it may be left out."""
+    return _state.active is not None and not _UNRECORDED.fullmatch(traceparent)
+
+
 def current_traceparent() -> str:
     """The W3C text of the current span; empty when there is none or tracing is off."""
     if _state.active is None:
@@ -169,10 +174,10 @@ def server_interceptors(untraced: Collection[str]) -> tuple[grpc.aio.ServerInter
     return traced_server_interceptors(_state.active.provider, untraced)
 
 
-def client_interceptors(untraced: Collection[str]) -> tuple[grpc.aio.ClientInterceptor, ...]:
-    """What a gRPC channel needs to make spans; `untraced` are full method names to leave out."""
+def client_interceptors() -> tuple[grpc.aio.ClientInterceptor, ...]:
+    """What a gRPC channel needs to make spans."""
     if _state.active is None:
         return ()
     from perdure_runtime.tracing_setup import traced_client_interceptors
 
-    return traced_client_interceptors(_state.active.provider, untraced)
+    return traced_client_interceptors(_state.active.provider)

@@ -163,11 +163,11 @@ def traced_server_interceptors(
 
 
 def traced_client_interceptors(
-    provider: TracerProvider, untraced: Collection[str]
+    provider: TracerProvider,
 ) -> tuple[grpc.aio.ClientInterceptor, ...]:
-    """Return the interceptors that make client spans, except of plumbing and of `untraced`."""
+    """Return the interceptors that make client spans, except of plumbing."""
     make: Callable[..., Sequence[grpc.aio.ClientInterceptor]] = aio_client_interceptors
-    return tuple(make(tracer_provider=provider, filter_=_traces(untraced)))
+    return tuple(make(tracer_provider=provider, filter_=_traces(())))
 
 
 def _traces(untraced: Collection[str]) -> Callable[[object], bool]:

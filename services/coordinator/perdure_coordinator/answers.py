@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any, TypeVar
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -33,20 +33,26 @@ async def in_time(
     Items that are late go on and change what they change: their repeat finds it done (R5).
     Raises Unavailable when that hinders every item, so that the sender waits as it asks (F048).
     """
-    return await _in_time(waits, PATIENCE_SECONDS)
+    return _unless_all_unavailable(await _in_time(waits, PATIENCE_SECONDS))
 
 
 async def once_applied(
+    known: Sequence[Answered | PerdureError | None],
     submissions: Iterable[Callable[[float], Coroutine[Any, Any, Answered]]],
 ) -> list[Answered | PerdureError | None]:
     """Do as `in_time`, but let only runs that somebody else holds be late.
 
-    Each submission takes how many seconds it may wait for such a run. Under load a repeat of what
-    only waits its turn would be another event to apply, and more load.
+    The submissions of what has no `known` answer are made. Each takes how many seconds it may wait
+    for a run that is held. Under load a repeat of what only waits its turn would be another event
+    to apply, and more load.
     """
-    return await _in_time(
-        (submit(PATIENCE_SECONDS) for submit in submissions), OWN_PATIENCE_SECONDS
+    wanted = (
+        submit(PATIENCE_SECONDS)
+        for answer, submit in zip(known, submissions, strict=True)
+        if answer is None
     )
+    found = iter(await _in_time(wanted, OWN_PATIENCE_SECONDS))
+    return _unless_all_unavailable([next(found) if one is None else one for one in known])
 
 
 async def _in_time(
@@ -58,9 +64,15 @@ async def _in_time(
     for task in tasks:
         task.add_done_callback(_forget)
     await asyncio.wait(tasks, timeout=patience)
-    answers = [_answer(task) for task in tasks]
-    if isinstance(answers[0], Unavailable) and all(isinstance(a, Unavailable) for a in answers):
-        raise answers[0]
+    return [_answer(task) for task in tasks]
+
+
+def _unless_all_unavailable(
+    answers: list[Answered | PerdureError | None],
+) -> list[Answered | PerdureError | None]:
+    first = answers[0] if answers else None
+    if isinstance(first, Unavailable) and all(isinstance(one, Unavailable) for one in answers):
+        raise first
     return answers
 
 

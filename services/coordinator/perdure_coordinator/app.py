@@ -91,6 +91,9 @@ UNTRACED = frozenset(
     f"/{HOT}/{method}"
     for method in (
         "StartRun",
+        "BeginRuns",
+        "CancelRun",
+        "CommandRun",
         "Signal",
         "DeliverSignals",
         "AcquireLease",
@@ -99,9 +102,11 @@ UNTRACED = frozenset(
         "ReportResult",
         "BeginEffect",
         "SettleEffect",
+        "DecideEffect",
         "FireTimers",
         "ExpireLeases",
         "ExpireRuns",
+        "SweepConnections",
     )
 )
 """Batched calls carry the trace context of each item themselves (design P5)."""

@@ -97,7 +97,7 @@ class Committers(Component):
             for held in self._held
         ]
         self._plainly = HeldConnection(url, application_name="perdure-coordinator-plain")
-        self._plain = Batcher[_Submitted, _Placed | None](self._commit_plainly, max_batch)
+        self._plain = Batcher[_Submitted, Reply | None](self._commit_plainly, max_batch)
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         self._room = asyncio.Semaphore(max(1, spare.get_max_size() - RESERVED))
@@ -127,18 +127,32 @@ class Committers(Component):
         takes; its event is applied all the same. Raises the event's refusal, or Unavailable or
         Aborted when it may be sent again.
         """
-        submitted, placed = _Submitted(run_id, OrgEvent(org, event)), None
+        submitted = _Submitted(run_id, OrgEvent(org, event))
         if self._applier.remembers(run_id):
-            placed = await self._plain.submit(submitted)
-        if placed is None:
-            batcher = self._batchers[run_id.int % len(self._batchers)]
-            placed = await batcher.submit(submitted)
+            reply = await self._plain.submit(submitted)
+            if reply is not None:
+                return reply
+        batcher = self._batchers[run_id.int % len(self._batchers)]
+        placed = await batcher.submit(submitted)
         answer = await placed.answer(patience)
         if isinstance(answer, PerdureError):
             raise answer
         return answer
 
-    async def _commit_plainly(self, batch: list[_Submitted]) -> list[_Placed | None]:
+    async def submit_plain(self, submissions: Sequence[Submission | None]) -> list[Answer | None]:
+        """Apply those that are plain, in one batch, and answer in order.
+
+        None stands for what is not plain, and is to be submitted by itself.
+        """
+        waiting = [
+            self._plain.put(_Submitted(one[0], OrgEvent(one[1], one[2])))
+            if one is not None and self._applier.remembers(one[0])
+            else None
+            for one in submissions
+        ]
+        return [None if one is None else await _answer(one) for one in waiting]
+
+    async def _commit_plainly(self, batch: list[_Submitted]) -> list[Reply | None]:
         """Apply what is plain; None stands for what the run's committer is to take."""
         connection = await self._plainly.get()
         try:
@@ -150,7 +164,7 @@ class Committers(Component):
             return [None] * len(batch)
         BATCH_EVENTS.observe(len(done))
         found = (done.get(one.run_id) for one in batch)
-        return [None if one is None else _Placed((one.reply,), 0) for one in found]
+        return [None if one is None else one.reply for one in found]
 
     async def _commit(self, held: HeldConnection, batch: list[_Submitted]) -> list[_Placed]:
         BATCH_EVENTS.observe(len(batch))
@@ -195,6 +209,13 @@ class Committers(Component):
         except PerdureError as error:
             return tuple(error for _ in group.events)
         return _joined([outcome])
+
+
+async def _answer(waiting: asyncio.Future[Reply | None]) -> Answer | None:
+    try:
+        return await waiting
+    except PerdureError as error:
+        return error
 
 
 def _grouped(batch: Sequence[_Submitted]) -> list[RunEvents]:

@@ -1,7 +1,8 @@
 """Wake-ups after commits: one coalesced NOTIFY on a connection of its own (design P7, F073, F074).
 
 A wake-up is a hint that nobody waits for: who misses one looks again within 50 ms. One that could
-not be sent is kept and sent with the next try.
+not be sent is kept and sent with the next try. That runs changed is news for people, who do not
+mind if it gathers for a moment; what lets work begin is told at once.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from perdure_runtime.clock import Clock, SystemClock
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Component, finish
 from perdure_runtime.logs import log_failure
+from perdure_runtime.tracing import quiet
 from perdure_store.held import HeldConnection
 from perdure_store.sql import sql
 from perdure_store.transaction import write
@@ -27,6 +29,9 @@ TIMERS = "perdure_timers"
 RUNS = "perdure_runs"
 
 RETRY_SECONDS = 0.5
+
+WATCHERS_SECONDS = 0.01
+"""How long news for watchers of runs alone may gather."""
 
 _logger = logging.getLogger(__name__)
 
@@ -43,16 +48,17 @@ class WakeUps(Component):
         self._clock = clock or SystemClock()
         self._channels: set[str] = set()
         self._something = asyncio.Event()
+        self._urgent = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def committed(self, changes: Sequence[Changes]) -> None:
         """Note what a transaction wrote; called after its commit (R2)."""
         self._channels.add(RUNS)
-        if any(one.enqueue or one.freed for one in changes):
-            self._channels.add(OUTBOX)
-        if any(one.set_timers for one in changes):
-            self._channels.add(TIMERS)
         self._something.set()
+        if any(one.enqueue or one.freed for one in changes):
+            self._tell_at_once(OUTBOX)
+        if any(one.set_timers for one in changes):
+            self._tell_at_once(TIMERS)
 
     def plainly_written(self) -> None:
         """Note that runs went on, or ended, without anything to deliver; after that was written."""
@@ -61,8 +67,7 @@ class WakeUps(Component):
 
     def rows_ready(self) -> None:
         """Note that outbox rows were let go by what is no event of a run; after its commit."""
-        self._channels.add(OUTBOX)
-        self._something.set()
+        self._tell_at_once(OUTBOX)
 
     async def on_start(self) -> None:
         """Begin to send, unless nothing is to be sent."""
@@ -77,14 +82,27 @@ class WakeUps(Component):
             await finish(self._task)
         await self._held.close()
 
+    def _tell_at_once(self, channel: str) -> None:
+        self._channels.add(channel)
+        self._urgent.set()
+        self._something.set()
+
+    async def _gather(self) -> set[str]:
+        """Wait for news, and return the channels that they are for."""
+        await self._something.wait()
+        await self._clock.wait(self._urgent, WATCHERS_SECONDS)
+        self._something.clear()
+        self._urgent.clear()
+        channels, self._channels = self._channels, set()
+        return channels
+
     async def _run(self) -> None:
         failing = False
         while True:
-            await self._something.wait()
-            self._something.clear()
-            channels, self._channels = self._channels, set()
+            channels = await self._gather()
             try:
-                await self._notify(sorted(channels))
+                with quiet():
+                    await self._notify(sorted(channels))
                 failing = False
             except PerdureError as error:
                 if not failing:

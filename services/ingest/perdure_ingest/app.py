@@ -25,7 +25,7 @@ from perdure_runtime.certificates import server_context
 from perdure_runtime.gate.identity import Identify, identify
 from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.process import Process
-from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_runtime.rpc.client import open_client
 from perdure_runtime.rpc.server import Register, RpcServer, ServerSettings
 from perdure_store.listen import Listener
 from perdure_store.pool import acquire, open_pool
@@ -64,16 +64,16 @@ class Ingest(Group):
     """The parts of a process in the order in which they start; they stop in reverse."""
 
     def __init__(self, config: IngestConfig, pool: asyncpg.Pool) -> None:
-        channel = open_channel(
+        client = open_client(
             config.coordinator_address,
             health_service=COORDINATOR_SERVICE,
             certificates=config.certificates(),
         )
-        coordinator = Coordinator(RpcClient(channel))
+        coordinator = Coordinator(client)
         watcher = RunWatcher(pool, limit=config.watch_limit, poll_seconds=config.watch_poll_seconds)
         tokens = PageTokens(config.page_token_key)
         doors = Doors(pool, coordinator, tokens, watcher, config.watch_seconds)
-        self.channel = channel
+        self.channel = client.channel
         self.pool = pool
         gate_parts = GateParts(config, pool, coordinator.keys)
         self.gate, self.key_use = gate_parts.gate, gate_parts.use

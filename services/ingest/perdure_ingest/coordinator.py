@@ -71,7 +71,7 @@ class Coordinator(Component):
 
     def __init__(self, client: RpcClient) -> None:
         self._client = client
-        self._runs = coordinator_service_pb2_grpc.CoordinatorServiceStub(client.channel)
+        self._runs = coordinator_service_pb2_grpc.CoordinatorServiceStub(client.batches)
         self._control = control_service_pb2_grpc.ControlServiceStub(client.channel)
         self.consent = ConsentCalls(client)
         self.budgets = BudgetCalls(client)

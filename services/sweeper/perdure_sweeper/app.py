@@ -21,11 +21,6 @@ from perdure_sweeper.upkeep import Months, OldSignals, StartKeys
 from perdure_sweeper.vitals import Vitals
 
 APPLICATION_NAME = "perdure-sweeper"
-SERVICE = "/perdure.internal.v1.CoordinatorService"
-UNTRACED = frozenset(
-    f"{SERVICE}/{method}"
-    for method in ("ExpireLeases", "ExpireRuns", "DeliverSignals", "SweepConnections")
-)
 
 
 async def build(config: SweeperConfig, process: Process) -> Service:
@@ -33,7 +28,7 @@ async def build(config: SweeperConfig, process: Process) -> Service:
     pool = await open_pool(config.database_url, size=5, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
     channel = open_channel(
-        config.coordinator_address, certificates=config.certificates(), untraced=UNTRACED
+        config.coordinator_address, certificates=config.certificates(), traced=False
     )
     client = RpcClient(channel)
     lease = config.lease

@@ -19,7 +19,6 @@ from perdure_timer.delivery import Delivery, wake_later
 
 APPLICATION_NAME = "perdure-timer"
 CHANNEL = "perdure_timers"
-UNTRACED = frozenset({"/perdure.internal.v1.CoordinatorService/FireTimers"})
 
 
 async def build(config: TimerConfig, process: Process) -> Service:
@@ -27,7 +26,7 @@ async def build(config: TimerConfig, process: Process) -> Service:
     pool = await open_pool(config.database_url, size=4, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
     channel = open_channel(
-        config.coordinator_address, certificates=config.certificates(), untraced=UNTRACED
+        config.coordinator_address, certificates=config.certificates(), traced=False
     )
     client = RpcClient(channel)
     lease = config.lease

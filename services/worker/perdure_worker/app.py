@@ -11,7 +11,7 @@ from perdure_runtime.clock import Clock
 from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.logs import log
 from perdure_runtime.process import Process
-from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_runtime.rpc.client import open_client
 from perdure_streams.client import open_streams
 from redis.asyncio import Redis
 
@@ -64,12 +64,11 @@ async def connect(config: WorkerConfig, name: str, clock: Clock) -> Connections:
     redis = await open_streams(
         config.redis_url, client_name=name, allow_eviction=config.redis_allow_eviction
     )
-    channel = open_channel(
+    client = open_client(
         config.coordinator_address,
         health_service=COORDINATOR_SERVICE,
         certificates=config.certificates(),
     )
-    client = RpcClient(channel)
     return Connections(redis, client, Coordinator(client, name, (), clock))
 
 

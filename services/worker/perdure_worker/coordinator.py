@@ -90,7 +90,8 @@ class Coordinator:
         self._worker = worker
         self._queues = tuple(queues)
         self._clock = clock
-        self._hot = CoordinatorServiceStub(client.channel)
+        self._hot = CoordinatorServiceStub(client.batches)
+        self._single = CoordinatorServiceStub(client.channel)
         self._control = ControlServiceStub(client.channel)
 
     async def acquire(self, items: list[AcquireLeaseItem]) -> list[Answered[AcquireLeaseResult]]:
@@ -122,7 +123,7 @@ class Coordinator:
     async def open_connection(self, lease: StepLease, name: str) -> OpenConnectionResponse:
         """Ask for a connection under a step's lease. Raises PerdureError."""
         return await self._client.call(
-            self._hot.OpenConnection,
+            self._single.OpenConnection,
             OpenConnectionRequest(lease=lease, name=name),
             timeout=CALL_SECONDS,
             fail_point=OPEN_CONNECTION,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import grpc
@@ -48,18 +48,17 @@ def open_channel(
     health_service: str | None = None,
     certificates: Certificates | None = None,
     peer: str = COORDINATOR,
-    untraced: Collection[str] = (),
+    traced: bool = True,
 ) -> grpc.aio.Channel:
     """Open a channel to `host:port` (all its DNS addresses, in turn) or to `unix:/path`.
 
     With `health_service`, replicas that report that service NOT_SERVING get no calls. With
     `certificates`, both sides prove who they are, and the other must be the service `peer`.
-    `untraced` are full method names of which no spans are made. Start tracing before opening
-    channels.
+    Of its calls spans are made only if it is `traced`; start tracing before opening channels.
     """
     target = address if address.startswith(("unix:", "dns:")) else f"dns:///{address}"
     options = client_options(health_service)
-    interceptors = client_interceptors(untraced)
+    interceptors = client_interceptors() if traced else ()
     if certificates is None:
         return grpc.aio.insecure_channel(target, options=options, interceptors=interceptors)
     named = (*options, ("grpc.ssl_target_name_override", name_of(peer)))
@@ -72,28 +71,51 @@ def open_channel(
     return FollowingChannel(certificates, make)
 
 
+def open_client(
+    address: str,
+    *,
+    health_service: str | None = None,
+    certificates: Certificates | None = None,
+) -> RpcClient:
+    """Open both channels of a client; the arguments are those of `open_channel`."""
+    channel, batches = (
+        open_channel(
+            address, health_service=health_service, certificates=certificates, traced=traced
+        )
+        for traced in (True, False)
+    )
+    return RpcClient(channel, batches)
+
+
 class RpcClient:
-    """Sends requests over one channel; make the stubs on `channel`."""
+    """Sends requests; make the stubs on `channel`, or on `batches` for calls of many items.
+
+    Each item of a batch brings the trace that it belongs to, so the call itself is part of none;
+    to find that out call by call costs as much as the call.
+    """
 
     def __init__(
         self,
         channel: grpc.aio.Channel,
+        batches: grpc.aio.Channel | None = None,
         *,
         retry: Backoff = DEFAULT_RETRY,
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self.channel = channel
+        self.batches = batches or channel
         self._retry = retry
         self._jitter = jitter
 
     async def start(self) -> None:
-        """Nothing to do: the channel connects at the first call."""
+        """Nothing to do: a channel connects at its first call."""
 
     async def drain(self) -> None:
         """Nothing to do: who calls stops calling."""
 
     async def stop(self) -> None:
-        """Close the channel, ending calls in flight; it is not opened again."""
+        """Close the channels, ending calls in flight; they are not opened again."""
+        await self.batches.close()
         await self.channel.close()
 
     async def call(

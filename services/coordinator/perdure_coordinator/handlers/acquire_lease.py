@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -22,7 +23,7 @@ from perdure_runtime.errors import Aborted, NotFound, PerdureError, Unavailable
 from perdure_coordinator.answers import once_applied
 from perdure_coordinator.committers import Committers, Submission
 from perdure_coordinator.grants import Grants
-from perdure_coordinator.messages import parse_uuid, parse_worker
+from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
 
 Answer = Reply | StepGrant
 
@@ -33,8 +34,17 @@ async def acquire_lease(
     """Lease what can be leased and answer in order."""
     worker = parse_worker(request.worker)
     wishes = [_wish(item, worker) for item in request.items]
-    answers = await once_applied(partial(_acquire, committers, grants, wish) for wish in wishes)
+    plain = await committers.submit_plain(wishes)
+    answers: Sequence[Answer | PerdureError | None] = await once_applied(
+        [_plain_answer(answer) for answer in plain],
+        (partial(_acquire, committers, grants, wish) for wish in wishes),
+    )
     return AcquireLeaseResponse(results=map(_result, answers))
+
+
+def _plain_answer(answer: Reply | PerdureError | None) -> Answer | PerdureError | None:
+    """Return what is told of a plain acquisition, whose step has no connection."""
+    return grant_message(answer) if isinstance(answer, Granted) else answer
 
 
 async def _acquire(

@@ -27,12 +27,12 @@ from perdure_machine.node_error import reported_error
 from perdure_machine.replies import Applied, Reply
 from perdure_machine.states import EffectOutcome
 from perdure_runtime.errors import PerdureError
-from perdure_runtime.tracing import span
+from perdure_runtime.tracing import is_recorded, span
 
 from perdure_coordinator.answers import item_status, once_applied
 from perdure_coordinator.committers import Committers, Submission
 from perdure_coordinator.grants import Grants
-from perdure_coordinator.messages import parse_uuid, parse_worker
+from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
 from perdure_coordinator.telling import Telling
 
 
@@ -58,11 +58,28 @@ async def report_result(
     worker = parse_worker(request.worker)
     queues = frozenset(map(_queue, request.queues))
     reports = [_report(item, worker, queues) for item in request.items]
+    plain = await committers.submit_plain(
+        [
+            None if is_recorded(item.traceparent) else report
+            for item, report in zip(request.items, reports, strict=True)
+        ]
+    )
     answers = await once_applied(
-        partial(_submit, committers, grants, telling, item, report)
-        for item, report in zip(request.items, reports, strict=True)
+        [_plain_answer(answer) for answer in plain],
+        (
+            partial(_submit, committers, grants, telling, item, report)
+            for item, report in zip(request.items, reports, strict=True)
+        ),
     )
     return ReportResultResponse(results=map(_result, answers))
+
+
+def _plain_answer(answer: Reply | PerdureError | None) -> Answered | PerdureError | None:
+    """Return what is told of a plain result: no connection is told of by it, and none granted."""
+    if answer is None or isinstance(answer, PerdureError):
+        return answer
+    chained = answer.next if isinstance(answer, Applied) else None
+    return Answered(answer, grant_message(chained) if chained is not None else None)
 
 
 def _report(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Submission:
