@@ -26,6 +26,7 @@ from perdure_runtime.errors import (
     Unavailable,
 )
 from perdure_runtime.rpc.errors import to_status
+from perdure_store.ids import id_from_text
 from perdure_store.leases import HeldLease
 
 MAX_WORKER = 200
@@ -37,7 +38,7 @@ _KINDS = {"task": STEP_KIND_TASK, "http": STEP_KIND_HTTP, "grpc": STEP_KIND_GRPC
 def parse_uuid(text: str, field: str) -> UUID:
     """Return the id. Raises `InvalidArgument` naming the field."""
     try:
-        return UUID(text)
+        return id_from_text(text)
     except ValueError:
         raise _invalid(field, "is not a UUID") from None
 

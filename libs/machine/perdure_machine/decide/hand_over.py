@@ -28,6 +28,9 @@ from perdure_machine.states import RunStatus, StepStatus
 from perdure_machine.transitions import Move, moved
 from perdure_machine.view import RunState, StepState
 
+_BEGUN = StepState(0, "", "", StepStatus.RUNNING, fence=1)
+"""What every heir begins as; most of its fields stay as they are here."""
+
 LINES = 2
 """Lines of history of a hand-over: the step completed, its heir was leased."""
 
@@ -129,15 +132,14 @@ def _granted(
     lease_for = lanes[node.lane].hand_out
     if node.timeout is not None:
         lease_for = min(lease_for, node.timeout)
-    begun = StepState(
-        run.next_step - 1,
-        node.id,
-        node.kind.name,
-        StepStatus.RUNNING,
+    begun = replace(
+        _BEGUN,
+        step=run.next_step - 1,
+        node=node.id,
+        kind=node.kind.name,
         lane=node.lane,
         owner=run.org,
         priority=max(-100, min(100, run.priority + node.priority)),
-        fence=1,
         lease_id=offer.lease_id,
         worker=offer.worker,
         effect_prefix=effect_prefix(run, TOP, node),

@@ -6,6 +6,7 @@ import secrets
 import time
 from uuid import UUID
 
+from perdure_store.ids import id_from_number
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
@@ -37,4 +38,4 @@ class RunIds:
         whole, part = int(milliseconds), int(milliseconds % 1.0 * 4096)
         value = (whole & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76
         value |= part << 64 | 0b10 << 62 | secrets.randbits(62)
-        return UUID(int=value)
+        return id_from_number(value)
