@@ -10,6 +10,7 @@ from uuid import UUID
 from perdure_machine.erasure import Place
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.migration import Told
+from perdure_machine.replacing import quickly_made
 from perdure_machine.states import AttemptOutcome, DeadCause, RunLimit, TimerKind
 from perdure_machine.view import (
     BlockState,
@@ -45,6 +46,7 @@ class PutRun:
     reopened: bool = False
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class PutStep:
     """The step's row becomes `step`.

@@ -54,7 +54,7 @@ from perdure_machine.actions import (
 )
 from perdure_machine.mailbox import Address, SignalState, WaitState
 from perdure_machine.places import Place
-from perdure_machine.replacing import replace
+from perdure_machine.replacing import quickly_made, replace
 from perdure_machine.states import (
     ABOUT_CHILDREN,
     ENDED,
@@ -65,6 +65,7 @@ from perdure_machine.states import (
 from perdure_machine.view import BlockState, ScopeState, StepState, View
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class StepChange:
     """A step to write: `before` is the state it was loaded in, None for a new one."""
@@ -81,6 +82,7 @@ class StepChange:
         return self.before.undecided or was_over
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class MailChanges:
     """What a batch changes in a run's inbox and its waits; false where that is nothing."""
@@ -97,6 +99,7 @@ class MailChanges:
         return bool(rows) or self.secret is not None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Changes:
     """All that a batch of events changes in one run."""

@@ -10,6 +10,7 @@ from perdure_machine.actions import Instant
 from perdure_machine.callbacks import Callback
 from perdure_machine.definition.outside import EffectKind
 from perdure_machine.mailbox import SignalState
+from perdure_machine.replacing import quickly_made
 from perdure_machine.states import EffectOutcome
 from perdure_machine.view import KeyQueue, NodeError, Parent
 
@@ -47,6 +48,7 @@ class Start:
     queue: KeyQueue | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Acquire:
     """A worker wants the step under a lease id of its own making.
@@ -105,6 +107,7 @@ class Offer:
     queues: frozenset[Queue]
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Report:
     """The holder tells how its try ended. `jitter` in [0, 1) spreads a retry.

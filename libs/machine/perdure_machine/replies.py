@@ -8,6 +8,7 @@ from uuid import UUID
 from perdure_machine.capacity import Tried
 from perdure_machine.definition.outside import EffectKind
 from perdure_machine.mailbox import SignalState
+from perdure_machine.replacing import quickly_made
 from perdure_machine.states import RunStatus
 from perdure_machine.view import EffectState, Parent, RunState, StepState
 
@@ -30,6 +31,7 @@ class EffectPlan:
     can_look_up: bool
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Granted:
     """The step is the asker's for `lease_for` seconds; `timeout` seconds limit the try.
@@ -58,6 +60,7 @@ class Blocked:
     """The step's connection has no place for it now; it stays queued and comes back by itself."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class Applied:
     """The event counts, now or by an earlier delivery; `next` was chained to a report.

@@ -12,6 +12,7 @@ from perdure_machine.erasure import Place as ErasurePlace
 from perdure_machine.erasure import Portion
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import At, Place
+from perdure_machine.replacing import quickly_made
 from perdure_machine.states import (
     AttemptOutcome,
     BlockEnd,
@@ -50,6 +51,7 @@ class Parent:
     told: bool
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class RunState:
     """A run's row. `input` is None where it was not loaded.
@@ -135,6 +137,7 @@ AT_END = 0
 """Stands for the run where a step is named that another one compensates: no step has it."""
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class StepState:
     """A step's row. `input` and `output` are None where there is none or it was not loaded.
@@ -188,6 +191,7 @@ class StepState:
         return Place(self.scope, self.generation)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class ScopeState:
     """A scope's row: one item of a `for_each`, one pass of a `repeat`, the inside of a `group`.
@@ -236,6 +240,7 @@ class BlockState:
     error: NodeError | None = None
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class AttemptState:
     """A finished acquisition of a step; `next_step` was chained to its report."""
@@ -270,6 +275,7 @@ class EffectCall:
     lease_left: float | None = field(default=None, compare=False)
 
 
+@quickly_made
 @dataclass(frozen=True, slots=True)
 class EffectState:
     """An effect's row; `fence` is the acquisition that began the latest call.
