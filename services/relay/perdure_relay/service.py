@@ -52,12 +52,10 @@ class RelayService(Component):
         Unavailable when either server cannot be reached.
         """
         try:
-            # A plan that was cached while the table was small reads all of a burst, row by row.
             self._pool = await open_pool(
                 self._config.database_url,
                 size=self._config.database_pool_size,
                 application_name=APPLICATION_NAME,
-                statement_cache_size=0,
             )
             async with acquire(self._pool) as connection:
                 await schema_ready(connection)

@@ -128,15 +128,16 @@ SELECT r.outbox_id, t.org, r.run_id, r.step, r.traceparent, r.job, r.capacity
 
 -- name: mark_sent
 -- Marks rows $1 as sent with entries $2, where they are still ready; a retry's row has another id.
+-- Neither joins nor, by its state as text, an index of ready rows: no plan of it reads more than rows $1.
 WITH still AS (
     SELECT o.outbox_id FROM outbox AS o
-     WHERE o.outbox_id = ANY ($1::bigint[]) AND o.state = 'ready'
+     WHERE o.outbox_id = ANY ($1::bigint[]) AND o.state::text = 'ready'
      ORDER BY o.outbox_id FOR UPDATE SKIP LOCKED
 )
 UPDATE outbox AS o
-   SET state = 'sent', sent_at = clock_timestamp(), entry_id = e.entry_id
-  FROM unnest($1::bigint[], $2::text[]) AS e (outbox_id, entry_id) JOIN still USING (outbox_id)
- WHERE o.outbox_id = e.outbox_id
+   SET state = 'sent', sent_at = clock_timestamp(),
+       entry_id = (SELECT jsonb_object($1::bigint[]::text[], $2::text[])) ->> o.outbox_id::text
+ WHERE o.outbox_id = ANY (ARRAY(SELECT outbox_id FROM still))
 RETURNING o.outbox_id
 
 -- name: sent_rows
@@ -148,13 +149,15 @@ SELECT o.outbox_id, o.run_id, o.step, o.entry_id
  ORDER BY o.outbox_id LIMIT $5
 
 -- name: ready_again
--- Makes sent rows $1 ready, where they still carry the entries $2 that were found gone.
+-- Makes sent rows $1 ready, where they still carry the entries $2 that were found gone; planned as `mark_sent` is.
 WITH still AS (
-    SELECT o.outbox_id FROM outbox AS o JOIN unnest($1::bigint[], $2::text[]) AS e (outbox_id, entry_id) USING (outbox_id)
-     WHERE o.state = 'sent' AND o.entry_id = e.entry_id
-     ORDER BY o.outbox_id FOR UPDATE OF o SKIP LOCKED
+    SELECT o.outbox_id FROM outbox AS o
+     WHERE o.outbox_id = ANY ($1::bigint[]) AND o.state::text = 'sent'
+       AND o.entry_id = (SELECT jsonb_object($1::bigint[]::text[], $2::text[])) ->> o.outbox_id::text
+     ORDER BY o.outbox_id FOR UPDATE SKIP LOCKED
 )
-UPDATE outbox AS o SET state = 'ready', sent_at = NULL, entry_id = NULL FROM still WHERE o.outbox_id = still.outbox_id
+UPDATE outbox AS o SET state = 'ready', sent_at = NULL, entry_id = NULL
+ WHERE o.outbox_id = ANY (ARRAY(SELECT outbox_id FROM still))
 RETURNING o.outbox_id
 
 -- name: oldest_ready
