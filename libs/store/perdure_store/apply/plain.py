@@ -34,6 +34,7 @@ TAKE_UP = Statement(
             "lease_for float8, try_for float8, details bytea",
         )
     ],
+    planned_once=True,
 )
 END = Statement(
     sql("plain.end"),

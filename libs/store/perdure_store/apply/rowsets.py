@@ -30,14 +30,24 @@ class RowSet:
 
 
 class Statement:
-    """A query whose arguments are row sets and single values; `scalars` are name and type."""
+    """A query whose arguments are row sets and single values; `scalars` are name and type.
+
+    One that is `planned_once` hides from the planner how many rows it is given, who then finds no
+    plan better than the one for any number, and keeps it.
+    """
 
     def __init__(
-        self, text: str, row_sets: Sequence[RowSet], scalars: Mapping[str, str] | None = None
+        self,
+        text: str,
+        row_sets: Sequence[RowSet],
+        scalars: Mapping[str, str] | None = None,
+        *,
+        planned_once: bool = False,
     ) -> None:
         self._row_sets = tuple(row_sets)
         self._scalars = tuple(scalars or {})
-        self._tokens = _tokens(self._row_sets, scalars or {})
+        array = "(SELECT ${number}::{type}[])" if planned_once else "${number}::{type}[]"
+        self._tokens = _tokens(self._row_sets, scalars or {}, array)
         self.text = _PLACEHOLDER.sub(self._bound, text)
 
     def arguments(
@@ -60,7 +70,7 @@ class Statement:
 
 
 def _tokens(
-    row_sets: Sequence[RowSet], scalars: Mapping[str, str]
+    row_sets: Sequence[RowSet], scalars: Mapping[str, str], array: str
 ) -> dict[tuple[str, str | None], str]:
     """Return what each placeholder becomes; the numbers follow the order of the arguments."""
     tokens: dict[tuple[str, str | None], str] = {}
@@ -69,7 +79,7 @@ def _tokens(
         arrays = []
         for column, type_ in row_set.columns:
             number += 1
-            arrays.append(f"${number}::{type_}[]")
+            arrays.append(array.format(number=number, type=type_))
             tokens[row_set.name, column] = arrays[-1]
         names = ", ".join(column for column, _ in row_set.columns)
         tokens[row_set.name, None] = f"unnest({', '.join(arrays)}) AS u ({names})"
