@@ -38,6 +38,18 @@ async def test_statements_work_under_generic_plans(driver: Driver, port: Postgre
     assert plans > 10
 
 
+async def test_the_lease_of_a_first_step_is_not_planned_anew_each_time(
+    driver: Driver, port: PostgresPort
+) -> None:
+    await driver.publish({"a": {"task": {"handler": "h"}}})
+    for _ in range(12):
+        await driver.acquire(await driver.start(), "a")
+    planned = await port.coordinator.fetchval(
+        "SELECT custom_plans FROM pg_prepared_statements WHERE statement LIKE '%plain.take_up%'"
+    )
+    assert planned == 5  # what the server tries before it compares
+
+
 async def test_a_batch_of_runs_on_other_definitions_is_written_at_once(
     driver: Driver, port: PostgresPort
 ) -> None:
