@@ -10,8 +10,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from typing import Any, TextIO
@@ -62,14 +61,19 @@ def log_failure(logger: logging.Logger, action: str, error: Exception, **fields:
         emit(logger, action, fields, level=logging.ERROR, exc_info=error)
 
 
-@contextmanager
-def bound(**fields: object) -> Iterator[None]:
+class bound:
     """Add fields to every line that is written within, also by tasks begun within."""
-    token = _bound.set({**_bound.get(), **fields})
-    try:
-        yield
-    finally:
-        _bound.reset(token)
+
+    __slots__ = ("_fields", "_token")
+
+    def __init__(self, **fields: object) -> None:
+        self._fields = fields
+
+    def __enter__(self) -> None:
+        self._token = _bound.set({**_bound.get(), **self._fields})
+
+    def __exit__(self, *_: object) -> None:
+        _bound.reset(self._token)
 
 
 FieldSource = Callable[[], Mapping[str, object]]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import uuid
+import os
 from dataclasses import dataclass
 
 from perdure_contracts.internal.v1.dispatch_pb2 import StepGrant, StepLease
@@ -50,5 +50,9 @@ def hand_out(grant: StepGrant, sent_at: float) -> HandOut:
 
 
 def new_lease_id() -> str:
-    """Return the id of an acquisition to come."""
-    return str(uuid.uuid4())
+    """Return the id of an acquisition to come: a random UUID (version 4).
+
+    Written here because `str(uuid.uuid4())` takes several times as long, once a step.
+    """
+    digits = os.urandom(16).hex()
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}"

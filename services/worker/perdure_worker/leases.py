@@ -45,7 +45,10 @@ class Stop(StrEnum):
 class Held:
     """A lease that this worker holds for a running try, and where the try's trace goes on.
 
-    `open_calls` holds the tokens of a handler's outside calls that are open.
+    `stopped` is done when nobody need wait for the try any more: with why it is to stop, or with
+    None when its work or its time is over. One future for all three, since most tries are short
+    and waiting for several costs more than they do. `open_calls` holds the tokens of a handler's
+    outside calls that are open.
     """
 
     def __init__(self, hand_out: HandOut, cancelled: Cancellation, now: float) -> None:
@@ -55,11 +58,11 @@ class Held:
         self.connection_generation = hand_out.grant.connection.generation
         self.expires_at = hand_out.expires_at
         self.renew_at = _renewal(now, hand_out.expires_at)
-        self.stopped: asyncio.Future[Stop] = asyncio.get_running_loop().create_future()
+        self.stopped: asyncio.Future[Stop | None] = asyncio.get_running_loop().create_future()
         self.open_calls: set[str] = set()
 
-    def stop(self, why: Stop) -> None:
-        """Tell whoever runs the try to stop it."""
+    def stop(self, why: Stop | None) -> None:
+        """Tell whoever runs the try to stop it, or without a reason to look whether it is over."""
         if not self.stopped.done():
             self.stopped.set_result(why)
 

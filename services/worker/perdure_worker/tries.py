@@ -17,7 +17,7 @@ from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
 from perdure_runtime.logs import log
 from perdure_runtime.metrics import Histogram, histogram
-from perdure_runtime.tracing import Span, span
+from perdure_runtime.tracing import Attribute, Span, span
 
 from perdure_worker.executors.port import Executor, TryContext
 from perdure_worker.hand_out import HandOut
@@ -44,6 +44,9 @@ KINDS = {
     dispatch_pb2.STEP_KIND_GRPC: "grpc",
 }
 
+NOT_SAMPLED = "-00"
+"""How a traceparent ends whose trace nobody records: most do, and need no attributes."""
+
 Ending = Outcome | Stop
 
 _logger = logging.getLogger(__name__)
@@ -61,6 +64,7 @@ class RunningTry:
         self._max_output = max_output
         self._clock = clock
         self._work = asyncio.create_task(self._execute())
+        self._work.add_done_callback(self._look)
 
     @property
     def is_gone(self) -> bool:
@@ -125,21 +129,27 @@ class RunningTry:
         return outcome
 
     async def _first_ending(self) -> Ending:
-        await asyncio.wait(
-            (self._work, self._held.stopped),
-            timeout=self._seconds_left(),
-            return_when=asyncio.FIRST_COMPLETED,
-        )
+        alarm = self._alarm()
+        try:
+            why = await self._held.stopped
+        finally:
+            if alarm is not None:
+                alarm.cancel()
         if self._work.done():
             return self._outcome()
-        if self._held.stopped.done():
-            return self._held.stopped.result()
+        if why is not None:
+            return why
         return timed_out(self._hand_out.grant.timeout_ms / 1000, self._effect_if_cut())
 
-    def _seconds_left(self) -> float | None:
+    def _alarm(self) -> asyncio.TimerHandle | None:
         if self._hand_out.deadline is None or self._executor.keeps_deadline:
             return None
-        return max(0.0, self._hand_out.deadline - self._clock.monotonic())
+        seconds = max(0.0, self._hand_out.deadline - self._clock.monotonic())
+        return asyncio.get_running_loop().call_later(seconds, self._look)
+
+    def _look(self, _: object = None) -> None:
+        """Have `ending` look: the work has ended, or its time is over."""
+        self._held.stop(None)
 
     def _outcome(self) -> Outcome:
         fault = None if self._work.cancelled() else self._work.exception()
@@ -170,21 +180,22 @@ def _seconds(kind: str) -> Histogram:
 def process_span(hand_out: HandOut) -> AbstractContextManager[Span]:
     """Open the span of a try, in the trace that the grant goes on."""
     grant = hand_out.grant
-    return span(
-        "process",
-        parent=grant.traceparent,
-        kind="consumer",
-        attributes={
-            "perdure.org": grant.lease.org,
-            "perdure.run.id": grant.lease.run_id,
-            "perdure.step": grant.lease.step,
-            "perdure.fence": grant.lease.fence,
-            "perdure.node": grant.node,
-            "perdure.workflow": grant.workflow,
-            "perdure.queue": grant.queue,
-            "perdure.attempt": grant.attempt,
-        },
-    )
+    attributes = None if grant.traceparent.endswith(NOT_SAMPLED) else _attributes(grant)
+    return span("process", parent=grant.traceparent, kind="consumer", attributes=attributes)
+
+
+def _attributes(grant: dispatch_pb2.StepGrant) -> dict[str, Attribute]:
+    lease = grant.lease
+    return {
+        "perdure.org": lease.org,
+        "perdure.run.id": lease.run_id,
+        "perdure.step": lease.step,
+        "perdure.fence": lease.fence,
+        "perdure.node": grant.node,
+        "perdure.workflow": grant.workflow,
+        "perdure.queue": grant.queue,
+        "perdure.attempt": grant.attempt,
+    }
 
 
 def kind_of(hand_out: HandOut) -> str:
