@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+_ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
+"""Made once: `json.dumps` makes one for each value that is not written in its default form."""
+
 
 def to_payload(value: object) -> bytes:
     """Return `value` as JSON in UTF-8; integers of any size stay exact.
@@ -13,7 +16,7 @@ def to_payload(value: object) -> bytes:
     if isinstance(value, bytes):
         return value
     try:
-        return json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
+        return _ENCODER.encode(value).encode()
     except UnicodeEncodeError:
         # A lone surrogate has no UTF-8, but it has a JSON escape.
         return json.dumps(value, allow_nan=False).encode()

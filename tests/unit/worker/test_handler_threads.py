@@ -89,6 +89,38 @@ async def test_a_coroutine_that_is_stopped_before_it_began_ends_too(loop: Handle
     assert await running.ended in (None, "never")
 
 
+async def test_who_waits_is_cancelled_only_when_nothing_of_the_call_runs_any_more(
+    threads: HandlerThreads,
+) -> None:
+    begun, let_go = threading.Event(), threading.Event()
+
+    def hang() -> None:
+        begun.set()
+        let_go.wait()
+
+    waiting = asyncio.create_task(threads.begin(hang).wait())
+    assert await asyncio.to_thread(begun.wait, 10)
+    waiting.cancel()
+    await asyncio.wait((waiting,), timeout=0.05)
+    assert not waiting.done()
+    let_go.set()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_who_waits_can_be_cancelled_in_the_turn_in_which_the_call_ends(
+    loop: HandlerLoop,
+) -> None:
+    async def work() -> str:
+        return "ran"
+
+    running = loop.begin(work())
+    waiting = asyncio.create_task(running.wait())
+    running.ended.add_done_callback(lambda _: waiting.cancel())
+    await asyncio.wait((waiting,), timeout=10)
+    assert waiting.cancelled()
+
+
 async def test_posted_calls_keep_their_order_and_none_is_lost_between_threads() -> None:
     mailbox, seen, done = (
         Mailbox(asyncio.get_running_loop()),

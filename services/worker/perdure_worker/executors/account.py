@@ -46,13 +46,16 @@ def method_under(request: GrpcRequest, connection: ConnectionGrant) -> GrpcReque
 
 
 def hidden(outcome: Outcome, connection: ConnectionGrant) -> Outcome:
-    """Return a failure without the secrets of its connection, which the other side may repeat."""
-    if not isinstance(outcome, Failed):
-        return outcome
-    details = outcome.details
+    """Return an outcome without the secrets of its connection, which the other side may repeat."""
+    return hidden_of(outcome, connection) if isinstance(outcome, Failed) else outcome
+
+
+def hidden_of(failure: Failed, connection: ConnectionGrant) -> Failed:
+    """Return a failure without the secrets of a connection."""
+    details = failure.details
     for secret in _secrets(connection):
         details = details.replace(secret.encode(), HIDDEN.encode())
-    return replace(outcome, message=hidden_in(outcome.message, connection), details=details)
+    return replace(failure, message=hidden_in(failure.message, connection), details=details)
 
 
 def hidden_in(text: str, connection: ConnectionGrant) -> str:

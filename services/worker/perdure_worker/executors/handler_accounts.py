@@ -34,7 +34,7 @@ from perdure_runtime.errors import PerdureError
 
 from perdure_worker.coordinator import Coordinator
 from perdure_worker.executors import http_answer
-from perdure_worker.executors.account import hidden, under
+from perdure_worker.executors.account import hidden_of, under
 from perdure_worker.executors.http import HttpExecutor
 from perdure_worker.executors.http_request import HttpRequest, RequestInvalid, compose_request
 from perdure_worker.executors.verdicts import Break, CallFailed, failed, of_break
@@ -78,8 +78,7 @@ class HandlerAccounts:
         self._outside = outside
         self._grant = grant
         self._deadline = deadline
-        own = grant.connection
-        self._opened: dict[str, ConnectionGrant] = {own.name: own} if own.name else {}
+        self._opened: dict[str, ConnectionGrant] = {}
         self._generations: dict[str, int] = {}
         self._home = asyncio.get_running_loop()
 
@@ -95,9 +94,11 @@ class HandlerAccounts:
         """Return an outcome as it may be told: a failure without the secrets of the accounts that
         were opened, and with the credentials that were refused.
         """
+        if not isinstance(outcome, Failed):
+            return outcome
         for connection in (self._grant.connection, *self._opened.values()):
-            outcome = hidden(outcome, connection)
-        if not isinstance(outcome, Failed) or outcome.refused is None:
+            outcome = hidden_of(outcome, connection)
+        if outcome.refused is None:
             return outcome
         name = outcome.refused.name
         is_own = name == self._grant.connection.name
@@ -105,11 +106,12 @@ class HandlerAccounts:
         return replace(outcome, refused=refused)
 
     async def _open(self, name: str) -> Account:
-        wanted = name or self._grant.connection.name
+        own = self._grant.connection
+        wanted = name or own.name
         if not wanted:
             raise Permanent("CONNECTION_NOT_FOUND", "the step's node names no connection")
         if wanted not in self._opened:
-            self._opened[wanted] = await self._asked(wanted)
+            self._opened[wanted] = own if wanted == own.name else await self._asked(wanted)
         found = self._opened[wanted]
         return Account(
             name=found.name,

@@ -27,6 +27,9 @@ class Running(Protocol[ResultT]):
     ended: asyncio.Future[ResultT | None]
     """Done when nothing of the work runs any more; None if it was stopped before its end."""
 
+    async def wait(self) -> ResultT | None:
+        """Return what came of it, as `ended` does; being cancelled stops it and waits for that."""
+
     def stop(self) -> None:
         """Ask for an early end."""
 
@@ -35,13 +38,32 @@ class _Work(Generic[ResultT]):
     def __init__(self, home: Mailbox) -> None:
         self._home = home
         self._context = contextvars.copy_context()
+        self._is_over = False
         self.ended: asyncio.Future[ResultT | None] = asyncio.get_running_loop().create_future()
+
+    def stop(self) -> None:
+        """Ask for an early end."""
+        raise NotImplementedError
+
+    async def wait(self) -> ResultT | None:
+        """Return what came of it; being cancelled stops it and waits for that."""
+        try:
+            return await self.ended
+        except asyncio.CancelledError:
+            self.stop()
+            if not self._is_over:
+                # The future went with the cancellation. To shield each would cost more than to
+                # make another for the few that are cancelled.
+                self.ended = asyncio.get_running_loop().create_future()
+                await asyncio.wait((self.ended,))
+            raise
 
     def end(self, result: ResultT | None) -> None:
         """Tell the loop that waits; called from any thread."""
         self._home.post(partial(self._resolve, result))
 
     def _resolve(self, result: ResultT | None) -> None:
+        self._is_over = True
         if not self.ended.done():
             self.ended.set_result(result)
 

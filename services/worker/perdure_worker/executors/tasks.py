@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -33,12 +32,6 @@ STOPPED = Failed(ErrorClass.RETRYABLE, "STOPPED", "the handler was stopped befor
 class _Places:
     threads: HandlerThreads
     loop: HandlerLoop
-
-
-@dataclass(frozen=True, slots=True)
-class _Doors:
-    effects: HandlerEffects
-    accounts: HandlerAccounts
 
 
 class TaskExecutor(Component):
@@ -74,9 +67,8 @@ class TaskExecutor(Component):
             return self._unknown(grant.handler)
         effects = HandlerEffects(self._effects, grant.lease, context.open_calls)
         accounts = HandlerAccounts(self._outside, grant, context.deadline)
-        doors = _Doors(effects, accounts)
-        invocation = Invocation(handler, _context(grant, context, doors))
-        return accounts.told(await _until_ended(self._begin(invocation)))
+        invocation = Invocation(handler, _context(grant, context, effects, accounts))
+        return accounts.told(await self._begin(invocation).wait() or STOPPED)
 
     def _begin(self, invocation: Invocation) -> Running[Outcome]:
         if self._places is None:
@@ -95,22 +87,14 @@ class TaskExecutor(Component):
         )
 
 
-async def _until_ended(running: Running[Outcome]) -> Outcome:
-    try:
-        outcome = await asyncio.shield(running.ended)
-    except asyncio.CancelledError:
-        running.stop()
-        await asyncio.wait((running.ended,))
-        raise
-    return outcome or STOPPED
-
-
 @cache
 def _logger_of(handler: str) -> logging.Logger:
     return logging.getLogger(f"perdure.handler.{handler}")
 
 
-def _context(grant: StepGrant, context: TryContext, doors: _Doors) -> HandlerContext:
+def _context(
+    grant: StepGrant, context: TryContext, effects: HandlerEffects, accounts: HandlerAccounts
+) -> HandlerContext:
     lease = grant.lease
     place = (lease.run_id, grant.scope, grant.node)
     return HandlerContext(
@@ -127,6 +111,6 @@ def _context(grant: StepGrant, context: TryContext, doors: _Doors) -> HandlerCon
         cancelled=context.cancelled,
         logger=_logger_of(grant.handler),
         traceparent=context.traceparent,
-        effects=Effects(doors.effects, context.cancelled),
-        connections=Connections(doors.accounts),
+        effects=Effects(effects, context.cancelled),
+        connections=Connections(accounts),
     )
