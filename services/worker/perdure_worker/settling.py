@@ -17,6 +17,12 @@ from perdure_streams.consumer import Consumer, Entry
 from perdure_worker.coordinator import NOT_NOW
 
 MAX_SETTLED = 256
+
+GATHER_SECONDS = 0.02
+"""How long entries gather for one command, which costs as much as several steps; a worker that dies
+meanwhile leaves them to a reclaim, as one that dies before it settles does.
+"""
+
 SETTLE_TRIES = 3
 AGAIN_BACKOFF = Backoff(base=0.05, factor=2.0, cap=1.0)
 
@@ -51,6 +57,8 @@ class Settling(Component):
     async def _run(self) -> None:
         try:
             while self._gathered:
+                if len(self._gathered) < MAX_SETTLED:
+                    await self._clock.sleep(GATHER_SECONDS)
                 size = min(len(self._gathered), MAX_SETTLED)
                 await self._settle([self._gathered.popleft() for _ in range(size)])
         finally:
