@@ -18,9 +18,11 @@ from perdure_worker.coordinator import NOT_NOW
 
 MAX_SETTLED = 256
 
-GATHER_SECONDS = 0.02
-"""How long entries gather for one command, which costs as much as several steps; a worker that dies
-meanwhile leaves them to a reclaim, as one that dies before it settles does.
+GATHER_SECONDS = 0.005
+"""How long entries gather for one command, which costs as much as several steps.
+
+Until then they take up room in their stream, so it is no longer than a pass of the relay. A worker
+that dies meanwhile leaves them to a reclaim, as one that dies before it settles does.
 """
 
 SETTLE_TRIES = 3

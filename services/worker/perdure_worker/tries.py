@@ -17,7 +17,7 @@ from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
 from perdure_runtime.logs import log
 from perdure_runtime.metrics import Histogram, histogram
-from perdure_runtime.tracing import Attribute, Span, span
+from perdure_runtime.tracing import Attribute, Span, is_recorded, span
 
 from perdure_worker.executors.port import Executor, TryContext
 from perdure_worker.hand_out import HandOut
@@ -43,9 +43,6 @@ KINDS = {
     dispatch_pb2.STEP_KIND_HTTP: "http",
     dispatch_pb2.STEP_KIND_GRPC: "grpc",
 }
-
-NOT_SAMPLED = "-00"
-"""How a traceparent ends whose trace nobody records: most do, and need no attributes."""
 
 Ending = Outcome | Stop
 
@@ -180,7 +177,7 @@ def _seconds(kind: str) -> Histogram:
 def process_span(hand_out: HandOut) -> AbstractContextManager[Span]:
     """Open the span of a try, in the trace that the grant goes on."""
     grant = hand_out.grant
-    attributes = None if grant.traceparent.endswith(NOT_SAMPLED) else _attributes(grant)
+    attributes = _attributes(grant) if is_recorded(grant.traceparent) else None
     return span("process", parent=grant.traceparent, kind="consumer", attributes=attributes)
 
 
