@@ -80,9 +80,29 @@ class Dispatcher:
         self._settings = settings
         self._troubles = StreamTroubles(clock or SystemClock(), jitter)
         self._picking = Picking(pool, settings.orgs_per_pass)
+        self._full: set[StreamName] = set()
+        self._looking = False
+
+    @property
+    def wants_room(self) -> bool:
+        """Whether a freed slot may let a row go: the last pass left one for want of room.
+
+        During a pass too, which may have asked for the free slots before it was freed.
+        """
+        return self._looking or bool(self._full)
 
     async def run_once(self) -> Pass:
         """Serve each stream that has ready rows once; counts `published` and `recovered`."""
+        self._looking = True
+        done = await self._serve_all()
+        self._looking = False
+        counts = {
+            name: sum(one.counts.get(name, 0) for one in done)
+            for name in ("published", "recovered")
+        }
+        return Pass(counts, more=any(one.more for one in done))
+
+    async def _serve_all(self) -> list[Pass]:
         with quiet():
             async with acquire(self._pool) as connection:
                 queues = await outbox.ready_queues(connection)
@@ -91,12 +111,8 @@ class Dispatcher:
                 for target in self._duties.targets(queues)
                 if not self._troubles.is_resting(target.stream)
             ]
-            done = [await self._serve(found) for found in await self._look(targets)]
-        counts = {
-            name: sum(one.counts.get(name, 0) for one in done)
-            for name in ("published", "recovered")
-        }
-        return Pass(counts, more=any(one.more for one in done))
+            self._full.clear()
+            return [await self._serve(found) for found in await self._look(targets)]
 
     async def _look(self, targets: Sequence[Target]) -> list[Found]:
         queues = sorted({target.stream.queue for target in targets})
@@ -111,6 +127,7 @@ class Dispatcher:
         stream = found.target.stream
         places = self._places(found)
         if places == 0:
+            self._full.add(stream)
             return _NOTHING
         if not found.state.remembered:
             return await self._recover(stream)
@@ -147,6 +164,8 @@ class Dispatcher:
         async with acquire(self._pool) as connection:
             await outbox.mark_sent(connection, [row.outbox_id for row in walk.rows], entry_ids)
         self._picking.sent(stream, walk.rows)
+        if len(walk.rows) == places:
+            self._full.add(stream)
         return Pass({"published": len(entry_ids)}, more=walk.more)
 
     async def _publish(self, stream: StreamName, walk: Walk) -> list[str]:

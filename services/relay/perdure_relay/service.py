@@ -118,6 +118,11 @@ def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
         election=ElectionSettings(ttl=ttl, renew_every=ttl * 0.3, margin=ttl * 0.1),
     )
     dispatching = _loop("relay-dispatch", parts.dispatcher.run_once, config.poll_seconds)
+
+    def freed() -> None:
+        if parts.dispatcher.wants_room:
+            dispatching.wake()
+
     return Group(
         [
             parts.duties,
@@ -126,7 +131,7 @@ def assemble(config: RelayConfig, pool: asyncpg.Pool, client: Redis) -> Group:
             _loop("relay-consumers", parts.recovery.forget_consumers, CONSUMERS_SECONDS),
             _loop("relay-retired", parts.retired.run_once, RETIRED_SECONDS),
             _loop("relay-ages", Ages(pool).run_once, AGES_SECONDS),
-            FreedListener(client, dispatching.wake),
+            FreedListener(client, freed),
             Listener(
                 config.direct_url,
                 CHANNEL,

@@ -165,3 +165,37 @@ async def test_the_relay_may_write_nothing_but_its_marks(
     for statement in ("DELETE FROM outbox", "UPDATE outbox SET priority = 1"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await relay.execute(statement)
+
+
+async def test_a_freed_slot_counts_only_where_a_row_was_left_for_want_of_room(
+    outbox: Outbox, relay: Parts, dispatch: Dispatch, announcer: Announcer, io: Queue
+) -> None:
+    wanted = []
+
+    async def look() -> None:
+        await dispatch()
+        wanted.append(relay.dispatcher.wants_room)
+
+    await look()
+    await outbox.add()
+    await look()
+    await announcer.withdraw([io])
+    await outbox.add()
+    await look()
+    await announcer.announce({io: 10})
+    await look()
+    assert wanted == [False, False, True, False]
+
+
+async def test_a_slot_that_is_freed_during_a_pass_counts(
+    outbox: Outbox, relay: Parts, stream: StreamName
+) -> None:
+    await relay.recovery.recover(stream)
+    await outbox.add()
+    paused = Pause()
+    with arm("streams.xadd", "after", paused):
+        passing = asyncio.create_task(relay.dispatcher.run_once())
+        await paused.reached.wait()
+        assert relay.dispatcher.wants_room
+        paused.release.set()
+        await passing
