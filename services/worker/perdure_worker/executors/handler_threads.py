@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import queue
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
@@ -34,16 +35,16 @@ class Running(Protocol[ResultT]):
         """Ask for an early end."""
 
 
-class _Work(Generic[ResultT]):
+class _Work(ABC, Generic[ResultT]):
     def __init__(self, home: Mailbox) -> None:
         self._home = home
         self._context = contextvars.copy_context()
         self._is_over = False
         self.ended: asyncio.Future[ResultT | None] = asyncio.get_running_loop().create_future()
 
+    @abstractmethod
     def stop(self) -> None:
         """Ask for an early end."""
-        raise NotImplementedError
 
     async def wait(self) -> ResultT | None:
         """Return what came of it; being cancelled stops it and waits for that."""
