@@ -32,6 +32,12 @@ T = TypeVar("T")
 
 Call = Callable[[str], Any]
 
+_IF_NOT_HEARD = {
+    BeginStatus.BEGUN: EffectOutcome.NOT_PERFORMED,
+    BeginStatus.LOOK_UP: EffectOutcome.UNKNOWN,
+}
+"""What is told of an effect whose handler ended before it heard that it may call, or look up."""
+
 
 class Waiting(Protocol):
     """How a course waits."""
@@ -48,7 +54,8 @@ class InLoop:
 
     async def answer(self, of: Future[T]) -> T:
         """Let the loop go on meanwhile."""
-        return await asyncio.wrap_future(of)
+        # What was asked is answered also when the handler is cancelled: somebody must hear it.
+        return await asyncio.shield(asyncio.wrap_future(of))
 
     async def call(self, function: Call, key: str, seconds: float) -> Any:
         """Cut an awaitable when its time is up."""
@@ -131,12 +138,25 @@ class Attempt:
     expires_at: float = 0.0
 
     async def begin(self) -> BeginAnswer:
-        """Ask to make the call."""
+        """Ask to make the call; a handler that is ended meanwhile makes none."""
         course = self.course
-        request = replace(course.request, token=self.token)
-        answer = await course.waiting.answer(course.door.begin(request))
+        begun = course.door.begin(replace(course.request, token=self.token))
+        try:
+            answer = await course.waiting.answer(begun)
+        except BaseException:
+            begun.add_done_callback(self._give_back)
+            raise
         self.key, self.expires_at = answer.key, answer.expires_at
         return answer
+
+    def _give_back(self, begun: Future[BeginAnswer]) -> None:
+        if begun.cancelled() or begun.exception() is not None:
+            return
+        answer = begun.result()
+        outcome = _IF_NOT_HEARD.get(answer.status)
+        if outcome is not None:
+            note = "the handler ended before the call"
+            self.course.door.settle(answer.key, self.token, outcome, note=note)
 
     async def perform(self) -> Performed | None:
         """Make the call and tell what became of it; None if it was not made, being too late."""

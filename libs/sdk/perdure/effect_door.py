@@ -86,7 +86,7 @@ class EffectDoor(Protocol):
     """The record of the effects of one try. Calls return at once, from any thread."""
 
     def begin(self, request: EffectRequest) -> Future[BeginAnswer]:
-        """Ask to make a call. If the future is cancelled, no call will be made."""
+        """Ask to make a call."""
 
     def settle(
         self, key: str, token: str, outcome: EffectOutcome, result: bytes = b"", note: str = ""

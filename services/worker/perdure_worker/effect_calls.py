@@ -10,7 +10,9 @@ import asyncio
 import logging
 import random
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import grpc
@@ -90,6 +92,7 @@ class EffectCalls(Component):
 
     def __init__(self, coordinator: Coordinator, clock: Clock) -> None:
         super().__init__()
+        self._clock = clock
         self._tasks: set[asyncio.Task[Any]] = set()
         self._begins: _Asking[BeginEffectItem, BeginEffectResult] = _Asking(
             Batcher(coordinator.begin_effect, MAX_ITEMS),
@@ -114,8 +117,10 @@ class EffectCalls(Component):
 
     async def on_stop(self) -> None:
         """Tell what there is to tell, for a moment."""
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=STOP_SECONDS)
+        until = self._clock.monotonic() + STOP_SECONDS
+        # An answer that comes now can be one more thing to tell.
+        while self._tasks and (left := until - self._clock.monotonic()) > 0:
+            await asyncio.wait(self._tasks, timeout=left)
         for task in self._tasks:
             task.cancel()
         await self._begins.batcher.stop()
@@ -153,6 +158,10 @@ class EffectCalls(Component):
         """Tell what became of a call to whose teller no answer matters any more."""
         self._spawn(self._settles.until_answered(item))
 
+    def run(self, work: Coroutine[Any, Any, T], told: Future[T]) -> None:
+        """Have `work` done, which asks or tells, also while the worker ends; `told` has its end."""
+        self._spawn(work).add_done_callback(partial(_pass_on, told))
+
     async def _withdraw(
         self, item: BeginEffectItem, asking: asyncio.Task[Answered[BeginEffectResult] | None]
     ) -> None:
@@ -181,6 +190,15 @@ class EffectCalls(Component):
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
+
+
+def _pass_on(told: Future[T], task: asyncio.Task[T]) -> None:
+    if task.cancelled():
+        told.cancel()
+    elif (error := task.exception()) is not None:
+        told.set_exception(error)
+    else:
+        told.set_result(task.result())
 
 
 def why_refused(result: pb.BeginEffectResult) -> tuple[str, str]:

@@ -230,6 +230,51 @@ async def test_a_handler_that_is_stopped_in_its_call_says_that_nobody_knows(
     assert effects["a"].status == "outcome_unknown"
 
 
+@pytest.mark.parametrize("is_answered_first", [True, False])
+@pytest.mark.parametrize(
+    ("status", "told"),
+    [
+        (BeginStatus.BEGUN, ["not_performed"]),
+        (BeginStatus.LOOK_UP, ["unknown"]),
+        (BeginStatus.SETTLED, []),
+    ],
+)
+async def test_p4_a_handler_that_is_cancelled_before_it_hears_the_answer_makes_no_call_and_says_so(
+    status: BeginStatus, told: list[str], is_answered_first: bool
+) -> None:
+    door, ctx, other = SlowDoor(), testing.context(), Other()
+    handler = asyncio.ensure_future(Effects(door, ctx.cancelled).run(Effect("a", other)))
+    await door.asked.wait()
+    answer = BeginAnswer(status=status, key="k", result=b"1")
+    if is_answered_first:
+        door.answer.set_result(answer)
+    handler.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await handler
+    if not is_answered_first:
+        door.answer.set_result(answer)
+    assert (door.told, other.keys) == (told, [])
+
+
+class SlowDoor:
+    """Answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.asked = asyncio.Event()
+        self.answer: Future[BeginAnswer] = Future()
+        self.told: list[str] = []
+
+    def begin(self, request: EffectRequest) -> Future[BeginAnswer]:
+        self.asked.set()
+        return self.answer
+
+    def settle(
+        self, key: str, token: str, outcome: EffectOutcome, result: bytes = b"", note: str = ""
+    ) -> Future[SettleAnswer]:
+        self.told.append(str(outcome))
+        return done(SettleAnswer(SettleStatus.NOT_PERFORMED))
+
+
 def test_a_handler_that_was_told_to_stop_begins_no_call(effects: testing.MemoryEffects) -> None:
     ctx = testing.context(effects)
     ctx.cancelled.set()

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Coroutine
 from concurrent.futures import Future
 from dataclasses import replace
+from typing import Any, TypeVar
 
 from perdure.effect_door import (
     BeginAnswer,
@@ -24,6 +26,8 @@ from perdure_worker.coordinator import Answered
 from perdure_worker.effect_calls import EffectCalls, why_refused
 
 MAX_NOTE_CHARACTERS = 1000
+
+T = TypeVar("T")
 
 _BEGUN = {
     pb.BEGIN_EFFECT_STATUS_BEGUN: BeginStatus.BEGUN,
@@ -61,7 +65,7 @@ class HandlerEffects:
 
     def begin(self, request: EffectRequest) -> Future[BeginAnswer]:
         """Ask to make a call."""
-        return asyncio.run_coroutine_threadsafe(self._begin(request), self._home)
+        return self._post(self._begin(request))
 
     def settle(
         self, key: str, token: str, outcome: EffectOutcome, result: bytes = b"", note: str = ""
@@ -76,7 +80,12 @@ class HandlerEffects:
             result=result,
             note=clean_text(note, limit=MAX_NOTE_CHARACTERS),
         )
-        return asyncio.run_coroutine_threadsafe(self._settle(item), self._home)
+        return self._post(self._settle(item))
+
+    def _post(self, work: Coroutine[Any, Any, T]) -> Future[T]:
+        told: Future[T] = Future()
+        self._home.call_soon_threadsafe(self._calls.run, work, told)
+        return told
 
     async def _begin(self, request: EffectRequest) -> BeginAnswer:
         item = pb.BeginEffectItem(
