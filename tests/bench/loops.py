@@ -14,7 +14,7 @@ FEW, MANY = 100, 100_000
 
 async def measure(rig: Rig, size: Size) -> Mapping[str, Figure]:
     """Measure microseconds an item: small loops, one at a time, before and after the great one."""
-    await rig.client.publish_workflow(loop(NAME))
+    await rig.client.publish_workflow(loop(NAME, MANY))
     await _an_item(rig, FEW)
     few = [await _an_item(rig, FEW) for _ in range(size.rounds())]
     many = [await _an_item(rig, MANY)]

@@ -17,11 +17,11 @@ def chain(name: str, steps: int) -> str:
     return json.dumps({"name": name, "nodes": nodes})
 
 
-def loop(name: str) -> str:
-    """Return a definition of a loop of one task for each of the input's `items`."""
+def loop(name: str, most: int) -> str:
+    """Return a definition of a loop of one task for each of the input's `items`, `most` of them."""
     body = {"one": {"task": {"handler": "bench.nothing", "input": "${item}"}}}
     all_items = {"for_each": {"in": "${input.items}", "nodes": body}}
-    return json.dumps({"name": name, "nodes": {"all": all_items}})
+    return json.dumps({"name": name, "limits": {"steps": most + 1}, "nodes": {"all": all_items}})
 
 
 def pause(name: str) -> str:

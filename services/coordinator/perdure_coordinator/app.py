@@ -167,18 +167,17 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         applier,
         config.database_url,
         spare,
+        process.clock,
         count=config.committers,
         max_batch=config.max_batch,
     )
-    starting = HeldConnection(config.database_url, application_name="perdure-coordinator-starts")
+    starting = _held(config, process, "starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)
-    keeping_held = HeldConnection(
-        config.database_url, application_name="perdure-coordinator-signals"
-    )
+    keeping_held = _held(config, process, "signals")
     keeping = Keeping(partial(_keep, keeping_held, config.early_signal_retention), MAX_SIGNALS)
     signals = Signals(committers, keeping)
     # Of their own, so that runs that somebody else holds cannot make leases run out.
-    renewing = HeldConnection(config.database_url, application_name="perdure-coordinator-renewals")
+    renewing = _held(config, process, "renewals")
     renewals = Batcher[Sequence[HeldLease], Sequence[RenewalAnswer]](
         partial(_renew, renewing), MAX_RENEWALS
     )
@@ -219,6 +218,11 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     closing = Closing(spare, starting, keeping_held, renewing)
     batchers: list[Service] = [put_offs, telling, committers, starts, keeping, renewals]
     return Group([closing, wake_ups, lanes, *batchers, server])
+
+
+def _held(config: CoordinatorConfig, process: Process, purpose: str) -> HeldConnection:
+    name = f"perdure-coordinator-{purpose}"
+    return HeldConnection(config.database_url, process.clock, application_name=name)
 
 
 async def _start(

@@ -21,6 +21,7 @@ import asyncpg
 from perdure_machine.events import Event, ExpireLease
 from perdure_machine.replies import Reply, Stale
 from perdure_runtime.batching import Batcher
+from perdure_runtime.clock import Clock
 from perdure_runtime.errors import Aborted, Internal, PerdureError, Reason, Unavailable
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.logs import log_failure
@@ -82,6 +83,7 @@ class Committers(Component):
         applier: Applier,
         url: str,
         spare: asyncpg.Pool,
+        clock: Clock,
         *,
         count: int,
         max_batch: int,
@@ -90,13 +92,13 @@ class Committers(Component):
         self._applier = applier
         self._spare = spare
         self._held = [
-            HeldConnection(url, application_name="perdure-coordinator") for _ in range(count)
+            HeldConnection(url, clock, application_name="perdure-coordinator") for _ in range(count)
         ]
         self._batchers = [
             Batcher[_Submitted, _Placed](partial(self._commit, held), max_batch)
             for held in self._held
         ]
-        self._plainly = HeldConnection(url, application_name="perdure-coordinator-plain")
+        self._plainly = HeldConnection(url, clock, application_name="perdure-coordinator-plain")
         self._plain = Batcher[_Submitted, Reply | None](self._commit_plainly, max_batch)
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()

@@ -44,8 +44,10 @@ class WakeUps(Component):
     ) -> None:
         super().__init__()
         self._enabled = enabled
-        self._held = HeldConnection(direct_url, application_name="perdure-coordinator-wakeups")
         self._clock = clock or SystemClock()
+        self._held = HeldConnection(
+            direct_url, self._clock, application_name="perdure-coordinator-wakeups"
+        )
         self._channels: set[str] = set()
         self._something = asyncio.Event()
         self._urgent = asyncio.Event()

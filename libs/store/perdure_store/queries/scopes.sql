@@ -25,32 +25,42 @@ SELECT forget_scopes($1::uuid[], $2::text[])
 
 -- name: load_scopes
 -- Loads scopes and all scopes around them up to the top, and of each for_each the next items to begin.
+-- OFFSET 0 keeps each look-up by its whole key: with what is known of a new month, joins would read all of a run.
 WITH RECURSIVE around AS (
-    SELECT s.run_id, s.scope, s.generation, s.owner, s.index, s.status, s.ended_nodes, s.item, s.carry, s.error,
-           o.scope AS outer_scope, o.generation AS outer_generation
+    SELECT s.*, o.scope AS outer_scope, o.generation AS outer_generation, o.node AS owner_node
       FROM unnest($1::uuid[], $2::text[], $3::integer[]) AS n (run_id, scope, generation)
-      JOIN scopes AS s ON s.run_id = n.run_id AND s.scope = n.scope AND s.generation = n.generation
-      JOIN steps AS o ON o.run_id = s.run_id AND o.step = s.owner
+     CROSS JOIN LATERAL (
+           SELECT run_id, scope, generation, owner, index, status, ended_nodes, item, carry, error
+             FROM scopes WHERE run_id = n.run_id AND scope = n.scope AND generation = n.generation OFFSET 0) AS s
+     CROSS JOIN LATERAL (
+           SELECT scope, generation, node FROM steps WHERE run_id = s.run_id AND step = s.owner OFFSET 0) AS o
     UNION
-    SELECT s.run_id, s.scope, s.generation, s.owner, s.index, s.status, s.ended_nodes, s.item, s.carry, s.error,
-           o.scope, o.generation
+    SELECT s.*, o.scope, o.generation, o.node
       FROM around AS a
-      JOIN scopes AS s ON s.run_id = a.run_id AND s.scope = a.outer_scope AND s.generation = a.outer_generation
-      JOIN steps AS o ON o.run_id = s.run_id AND o.step = s.owner
+     CROSS JOIN LATERAL (
+           SELECT run_id, scope, generation, owner, index, status, ended_nodes, item, carry, error
+             FROM scopes
+            WHERE run_id = a.run_id AND scope = a.outer_scope AND generation = a.outer_generation OFFSET 0) AS s
+     CROSS JOIN LATERAL (
+           SELECT scope, generation, node FROM steps WHERE run_id = s.run_id AND step = s.owner OFFSET 0) AS o
+), loops AS (
+    SELECT DISTINCT run_id, owner,
+           CASE WHEN outer_scope = '' THEN owner_node ELSE outer_scope || '.' || owner_node END AS path
+      FROM around
 ), upcoming AS (
-    SELECT DISTINCT a.run_id, b.generation, b.begun, b.made,
-           CASE WHEN o.scope = '' THEN o.node ELSE o.scope || '.' || o.node END AS path
-      FROM around AS a
-      JOIN blocks AS b ON b.run_id = a.run_id AND b.step = a.owner
-      JOIN steps AS o ON o.run_id = a.run_id AND o.step = a.owner
-     WHERE b.begun < b.made
+    SELECT l.run_id, b.generation, l.path || '[' || next.index || ']' AS scope
+      FROM loops AS l
+     CROSS JOIN LATERAL (
+           SELECT generation, begun, made FROM blocks WHERE run_id = l.run_id AND step = l.owner OFFSET 0) AS b
+     CROSS JOIN generate_series(b.begun, LEAST(b.made, b.begun + $4) - 1) AS next (index)
 )
 SELECT run_id, scope, generation, owner, index, status, ended_nodes, item, carry, error FROM around
 UNION ALL
-SELECT s.run_id, s.scope, s.generation, s.owner, s.index, s.status, s.ended_nodes, s.item, s.carry, s.error
+SELECT s.*
   FROM upcoming AS u
- CROSS JOIN generate_series(u.begun, LEAST(u.made, u.begun + $4) - 1) AS next (index)
-  JOIN scopes AS s ON s.run_id = u.run_id AND s.scope = u.path || '[' || next.index || ']' AND s.generation = u.generation
+ CROSS JOIN LATERAL (
+       SELECT run_id, scope, generation, owner, index, status, ended_nodes, item, carry, error
+         FROM scopes WHERE run_id = u.run_id AND scope = u.scope AND generation = u.generation OFFSET 0) AS s
 
 -- name: load_blocks
 -- Loads the counters of steps.
