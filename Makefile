@@ -2,6 +2,8 @@
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-builtin-rules
+# Without kept bytecode each of hundreds of processes compiles all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?=
 HELM ?= .perdure/tools/helm
@@ -37,7 +39,7 @@ $(STAMPS)/uv: tools/bootstrap_uv.sh tools/uv-requirements.txt
 
 $(STAMPS)/sync: $(STAMPS)/uv uv.lock pyproject.toml $(MEMBERS)
 	@echo "setup: packages of uv.lock" \
-		&& UV_PYTHON_DOWNLOADS=never $(UV) sync --quiet --frozen --python .perdure/uv/bin/python && touch $@
+		&& UV_PYTHON_DOWNLOADS=never $(UV) sync --quiet --frozen --compile-bytecode --python .perdure/uv/bin/python && touch $@
 
 $(STAMPS)/contracts: $(STAMPS)/sync $(PROTOS) buf.yaml buf.gen.yaml tools/generate_contracts.py tools/protoc_gen_grpc_python.py
 	@echo "setup: contracts" && $(BIN)/python tools/generate_contracts.py && touch $@
