@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from perdure_runtime.fail_points import ENVIRONMENT_VARIABLE, Side
@@ -87,11 +88,12 @@ class Entry:
         return f"{self.point}.{self.side}=kill:{tokens / str(self)}"
 
 
-def declared_points() -> list[str]:
+@cache
+def declared_points() -> tuple[str, ...]:
     """Return the names of all fail points in the code."""
     declarations, findings = read_declarations(read_sources(filter(_may_declare, project_files())))
     assert not findings, [str(finding) for finding in findings]
-    return sorted(declaration.name for declaration in declarations)
+    return tuple(sorted(declaration.name for declaration in declarations))
 
 
 def _may_declare(path: str) -> bool:
