@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from perdure_runtime.backoff import Backoff
 from perdure_runtime.clock import Clock
@@ -33,6 +33,11 @@ class Lanes(Loop):
         self._queues = tuple(queues)
         self._streams: tuple[StreamName, ...] = ()
         self._unknown: frozenset[Queue] = frozenset()
+        self._listeners: list[Callable[[], None]] = []
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Call `listener` when there are other streams to read."""
+        self._listeners.append(listener)
 
     @property
     def are_known(self) -> bool:
@@ -50,6 +55,8 @@ class Lanes(Loop):
             log(_logger, "lanes.serving", streams=len(streams))
             self._consumer.serve(streams)
             self._streams = streams
+            for listener in self._listeners:
+                listener()
         return Pass()
 
     def _tell_unknown(self, queues: Iterable[Queue]) -> None:

@@ -69,6 +69,7 @@ class Pool:
         self._announcements = Announcements(announcer, plan, self.slots, clock)
         self.slots.on_change(self._announcements.wake)
         self.slots.on_change(self._reader.wake)
+        self._lanes.on_change(self._reader.wake)
         self._taking = Group((self._lanes, self._announcements, self._reader))
 
     @property

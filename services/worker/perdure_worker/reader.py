@@ -22,7 +22,7 @@ RECLAIM_SECONDS = 3.0
 """Time between two looks for entries of workers that died."""
 
 IDLE_SECONDS = 0.5
-"""Wait before looking again for a free slot or for a lane; a freed slot cuts it short."""
+"""Wait before looking again for a free slot or for a lane; one that comes cuts it short."""
 
 _logger = logging.getLogger(__name__)
 

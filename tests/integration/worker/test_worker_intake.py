@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 import perdure
+import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as pb
 from perdure_runtime import fail_points
 from perdure_runtime.errors import Reason, Unavailable
@@ -12,6 +13,7 @@ from perdure_streams.consumer import Consumer
 from perdure_streams.message import Hint
 from perdure_streams.names import GROUP
 from perdure_testkit.waiting import eventually
+from perdure_worker import reader
 
 from tests.integration.worker.fake_engine import IO_DEFAULT, RUN_ID, STREAM, Stage, grant
 
@@ -37,6 +39,14 @@ async def test_a_step_is_leased_run_and_reported_and_its_entry_leaves_the_stream
     assert stage.engine.report_calls[0].worker == "worker0"
     assert list(stage.engine.report_calls[0].queues) == ["io:default"]
     await stage.until_empty()
+
+
+async def test_reading_begins_when_the_lanes_are_known(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "IDLE_SECONDS", 600.0)
+    await stage.start(echo_handlers())
+    assert (await stage.one_result(grant())).output
 
 
 async def test_protocol_p2_gone_and_blocked_end_the_entry(stage: Stage) -> None:
