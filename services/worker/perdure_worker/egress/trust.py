@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ssl
+from functools import lru_cache
 from pathlib import Path
 
 import certifi
@@ -30,6 +31,10 @@ def authorities(ca_file: str) -> bytes:
     return public + b"\n" + own
 
 
+@lru_cache(maxsize=1)
 def tls_context(pem: bytes) -> ssl.SSLContext:
-    """Return what checks certificate and name of every server against these authorities."""
+    """Return what checks certificate and name of every server against these authorities.
+
+    It is shared: to read the public ones takes longer than all else that a worker starts with.
+    """
     return ssl.create_default_context(cadata=pem.decode("ascii", "ignore"))
