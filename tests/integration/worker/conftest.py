@@ -2,15 +2,24 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from perdure_worker import reader
 from perdure_worker.config import WorkerConfig
 from redis.asyncio import Redis
 
 from tests.integration.worker.door_stage import DoorStage
 from tests.integration.worker.fake_engine import FakeEngine, Stage, engine_server
 
+SHORT_BLOCK_MS = 25
+
 
 @pytest.fixture
-async def stage(redis_url: str, tmp_path: Path) -> AsyncIterator[Stage]:
+def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a worker end soon: a stop waits for the read in flight."""
+    monkeypatch.setattr(reader, "BLOCK_MS", SHORT_BLOCK_MS)
+
+
+@pytest.fixture
+async def stage(redis_url: str, tmp_path: Path, short_reads: None) -> AsyncIterator[Stage]:
     engine = FakeEngine()
     address = f"unix:{tmp_path / 'engine.sock'}"
     server = engine_server(engine, address)
