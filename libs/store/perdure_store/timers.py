@@ -85,16 +85,15 @@ async def timers_in_turn(
     horizon: float,
     after_org: str,
     orgs: int,
-    per_org: int,
+    places: int,
 ) -> list[NearTimer]:
     """Return what is due within `horizon` seconds, fairly over orgs.
 
     At most `orgs` orgs, in the database's order of their names after `after_org`, give their
-    soonest `per_org` timers each. It looks at every org that has timers, due or not.
+    soonest timers, each an even share of `places`. It looks at every org that has timers, due or
+    not.
     """
-    rows = await connection.fetch(
-        sql("timers.in_turn"), internal, horizon, after_org, orgs, per_org
-    )
+    rows = await connection.fetch(sql("timers.in_turn"), internal, horizon, after_org, orgs, places)
     return list(map(_near_timer, rows))
 
 

@@ -49,6 +49,13 @@ Submission = tuple[UUID, str, Event]
 """A run, the org that the sender acts for, and what happens to the run."""
 
 
+class HeldElsewhere(Aborted):
+    """Somebody else holds the run; the event may still be applied, and may be sent again."""
+
+    def __init__(self) -> None:
+        super().__init__("the run is being changed elsewhere", reason=Reason.RETRY)
+
+
 @dataclass(frozen=True, slots=True)
 class _Submitted:
     run_id: UUID
@@ -67,7 +74,7 @@ class _Placed:
         if isinstance(answers, asyncio.Task):
             done, _ = await asyncio.wait({answers}, timeout=patience)
             if not done:
-                return _held_elsewhere()
+                return HeldElsewhere()
             answers = answers.result()
         return answers[self.place]
 
@@ -252,12 +259,8 @@ def _joined(parts: Sequence[Answers | Skipped]) -> Answers:
     """Join answers to parts of one run's events; what found the run held may be sent again."""
     joined: list[Answer] = []
     for part in parts:
-        joined += (_held_elsewhere(),) if isinstance(part, Skipped) else part
+        joined += (HeldElsewhere(),) if isinstance(part, Skipped) else part
     return tuple(joined)
-
-
-def _held_elsewhere() -> Aborted:
-    return Aborted("the run is being changed elsewhere", reason=Reason.RETRY)
 
 
 def _refusal(error: Exception, event: Event) -> Answer:

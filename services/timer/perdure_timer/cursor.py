@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from perdure_store.timers import NearTimer
 
 ORGS_A_PASS = 20
-TIMERS_AN_ORG = 50
-TIMERS_A_PASS = ORGS_A_PASS * TIMERS_AN_ORG
+TIMERS_A_PASS = 1000
+"""Shared by the orgs of a turn: 50 for each of 20, all for one that is alone."""
 
 FIRST = ""
 """Before every org."""

@@ -25,7 +25,6 @@ from perdure_timer.cursor import (
     FIRST,
     ORGS_A_PASS,
     TIMERS_A_PASS,
-    TIMERS_AN_ORG,
     next_cursor,
     soonest,
 )
@@ -98,7 +97,7 @@ class Delivery:
             horizon=self._horizon,
             after_org=self._cursor,
             orgs=ORGS_A_PASS,
-            per_org=TIMERS_AN_ORG,
+            places=TIMERS_A_PASS,
         )
         self._cursor = next_cursor(picked)
         return picked, True

@@ -156,7 +156,7 @@ LOOKS = {
         f"'org1', {NO_RUN}, {LAST_RUN}, NULL, NULL, NULL, NULL, '{{}}', '{{}}', false, 101",
     ),
     "timers.soonest": ("timer", "false, 0.05, 1001"),
-    "timers.in_turn": ("timer", "false, 0.05, '', 20, 50"),
+    "timers.in_turn": ("timer", "false, 0.05, '', 20, 1000"),
     "sweeps.expired_leases": ("sweeper", f"'epoch', {NO_RUN}, 0, 500, 3600"),
     "sweeps.old_runs": ("sweeper", f"'epoch', {NO_RUN}, 500"),
     "sweeps.drop_start_keys": ("sweeper", "1000"),

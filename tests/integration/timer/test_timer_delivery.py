@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_coordinator import answers
 from perdure_runtime.election import Leadership
 from perdure_runtime.errors import DeadlineExceeded, Unavailable
 from perdure_runtime.fail_points import Raise, arm
@@ -17,6 +18,7 @@ from perdure_store.reads.health import OverdueRow, find_overdue, find_parked_on_
 from perdure_store.timers import PARK_AFTER
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
+from perdure_testkit.waiting import eventually
 from perdure_timer.delivery import LATENESS, OVERDUE, Delivery
 
 Make = Callable[..., Awaitable[Delivery]]
@@ -26,6 +28,10 @@ STATUSES = "SELECT status::text, count(*) FROM steps GROUP BY status ORDER BY st
 
 async def statuses(timers: Any) -> dict[str, int]:
     return {row["status"]: row["count"] for row in await timers.rows.fetch(STATUSES)}
+
+
+async def nothing_left(timers: Any) -> bool:
+    return bool(await timers.left() == 0)
 
 
 def lateness(internal: str) -> float:
@@ -117,7 +123,7 @@ async def test_f071_an_org_with_thousands_due_delays_nobody_beyond_the_first_pas
 
     done = await timer.run_once()
 
-    assert done.counts["due"] == 51
+    assert done.counts["due"] == 501
     assert done.more
     assert await timers.left(org="quiet") == 0
 
@@ -263,8 +269,8 @@ async def test_p5_broken_timers_of_an_org_hide_the_next_for_one_pass_only(
 
     first, second = await timer.run_once(), await timer.run_once()
 
-    assert first.counts == {"due": 50, "applied": 0}
-    assert second.counts == {"due": 26, "applied": 1}
+    assert first.counts == {"due": 60, "applied": 0}
+    assert second.counts == {"due": 16, "applied": 1}
 
 
 async def test_p5_a_poisonous_timer_hinders_none_beside_it(timers: Any, delivery: Make) -> None:
@@ -277,6 +283,36 @@ async def test_p5_a_poisonous_timer_hinders_none_beside_it(timers: Any, delivery
 
     assert done.counts == {"due": 10, "applied": 9}
     assert await timers.left() == 1
+
+
+async def test_p1_a_timer_of_a_run_that_is_held_is_not_put_off(
+    timers: Any, delivery: Make, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 0.2)
+    held, *_ = await timers.waiting(3)
+    await timers.due()
+    timer, holder = await delivery(), await database.connect()
+
+    async with holder.transaction():
+        await holder.execute("SELECT FROM runs WHERE run_id = $1 FOR UPDATE", held)
+        done = await timer.run_once()
+        tries = await timers.rows.fetchval("SELECT tries FROM timers WHERE run_id = $1", held)
+
+    assert done.counts == {"due": 3, "applied": 2}
+    assert tries == 0
+    assert await eventually(lambda: nothing_left(timers))
+
+
+async def test_p1_timers_that_only_wait_their_turn_are_not_sent_again(
+    timers: Any, delivery: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "PATIENCE_SECONDS", 0.0)
+    await timers.waiting(20)
+    await timers.due()
+
+    done = await (await delivery()).run_once()
+
+    assert done.counts == {"due": 20, "applied": 20}
 
 
 async def test_p5_a_timer_of_a_missing_run_is_deleted(timers: Any, delivery: Make) -> None:

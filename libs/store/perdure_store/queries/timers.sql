@@ -42,7 +42,8 @@ SELECT timer_id, org, run_id, extract(epoch FROM next_try - clock.now)::float8 A
  ORDER BY next_try LIMIT $3
 
 -- name: in_turn
--- Timers due within $2 seconds: of at most $4 orgs after the org $3, the soonest $5 of each. $1: internal events.
+-- Timers due within $2 seconds: the soonest of each of at most $4 orgs after the org $3, which share $5 places evenly.
+-- $1: internal events.
 WITH RECURSIVE clock AS MATERIALIZED (
     SELECT clock_timestamp() AS now, clock_timestamp() + $2::float8 * interval '1 s' AS horizon
 ), orgs AS (
@@ -65,6 +66,6 @@ SELECT t.timer_id, t.org, t.run_id, t.remaining, t.late
             extract(epoch FROM clock.now - due_at)::float8 AS late
        FROM timers, clock
       WHERE internal = $1 AND org = soon.org AND next_try <= (SELECT horizon FROM clock)
-      ORDER BY next_try LIMIT $5
+      ORDER BY next_try LIMIT (SELECT $5::bigint / count(*) FROM soon)
  ) AS t
  ORDER BY t.org, t.remaining

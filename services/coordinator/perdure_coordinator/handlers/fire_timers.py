@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
@@ -23,9 +24,9 @@ from perdure_runtime.batching import Batcher
 from perdure_runtime.errors import NotFound, PerdureError, Unavailable
 from perdure_store.timers import FailedDelivery
 
-from perdure_coordinator.answers import found_status, in_time
+from perdure_coordinator.answers import found_status, in_time, once_applied
 from perdure_coordinator.children import Children
-from perdure_coordinator.committers import Committers
+from perdure_coordinator.committers import Committers, HeldElsewhere
 from perdure_coordinator.messages import parse_uuid
 from perdure_coordinator.signalling import Signals
 
@@ -50,7 +51,9 @@ class Firing:
 async def fire_timers(firing: Firing, request: FireTimersRequest) -> FireTimersResponse:
     """Deliver the timers and answer in order."""
     events = [_event(timer) for timer in request.timers]
-    answers = await in_time(_deliver(firing, *event) for event in events)
+    answers = await once_applied(
+        [None] * len(events), (partial(_deliver, firing, *event) for event in events)
+    )
     return FireTimersResponse(results=map(_result, answers))
 
 
@@ -58,16 +61,40 @@ def _event(timer: TimerRef) -> tuple[UUID, str, FireTimer]:
     return parse_uuid(timer.run_id, "timers.run_id"), timer.org, FireTimer(timer.timer_id)
 
 
-async def _deliver(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:
-    """Deliver one timer, however late; one that fails would else be picked first for ever."""
-    try:
-        reply = await _delivered(firing, run_id, org, event)
-        if isinstance(reply, ChildWanted | ChildUnwanted):
-            return await firing.children.answer(run_id, org, event.timer_id, reply)
-        if isinstance(reply, Emission):
-            return await firing.signals.emit(org, run_id, reply)
+async def _deliver(
+    firing: Firing, run_id: UUID, org: str, event: FireTimer, patience: float
+) -> Reply | PerdureError | None:
+    """Deliver one timer, and do what it asks for; None where that takes long."""
+    reply = await _unless_failed(
+        firing, run_id, org, event, _delivered(firing, run_id, org, event, patience)
+    )
+    if not isinstance(reply, ChildWanted | ChildUnwanted | Emission):
         return reply
-    except Unavailable:
+    asked = _answered(firing, run_id, org, event, reply)
+    (answer,) = await in_time([_unless_failed(firing, run_id, org, event, asked)])
+    return answer
+
+
+async def _answered(
+    firing: Firing,
+    run_id: UUID,
+    org: str,
+    event: FireTimer,
+    asked: ChildWanted | ChildUnwanted | Emission,
+) -> Reply:
+    """Do what a timer asks for outside of its run, and tell the run."""
+    if isinstance(asked, Emission):
+        return await firing.signals.emit(org, run_id, asked)
+    return await firing.children.answer(run_id, org, event.timer_id, asked)
+
+
+async def _unless_failed(
+    firing: Firing, run_id: UUID, org: str, event: FireTimer, delivery: Awaitable[Reply]
+) -> Reply:
+    """Return what is told of a delivery; one that fails would else be picked first for ever."""
+    try:
+        return await delivery
+    except (Unavailable, HeldElsewhere):
         raise
     except PerdureError as error:
         await _put_off(firing, run_id, org, FailedDelivery(event.timer_id, error.message))
@@ -82,10 +109,12 @@ async def _put_off(firing: Firing, run_id: UUID, org: str, failed: FailedDeliver
             await firing.committers.submit(run_id, org, park)
 
 
-async def _delivered(firing: Firing, run_id: UUID, org: str, event: FireTimer) -> Reply:
+async def _delivered(
+    firing: Firing, run_id: UUID, org: str, event: FireTimer, patience: float
+) -> Reply:
     """Deliver a timer to its run, or to the migration or erasure that it hangs on."""
     try:
-        return await firing.committers.submit(run_id, org, event)
+        return await firing.committers.submit(run_id, org, event, patience=patience)
     except NotFound:
         if await firing.cursors(org, run_id, event.timer_id):
             return Applied()
