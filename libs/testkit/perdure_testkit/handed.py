@@ -11,9 +11,10 @@ from perdure_machine.decide import Decision, decide, decide_start
 from perdure_machine.decide.first_step import TakeUp, start_plainly, take_up
 from perdure_machine.decide.hand_over import HandOver, hand_over
 from perdure_machine.decide.last_report import LastReport, last_report
+from perdure_machine.decide.last_wait import LastWait, last_wait
 from perdure_machine.decide.start import NOTHING_SENT
 from perdure_machine.definition.model import Definition
-from perdure_machine.events import Acquire, Event, Report, Start
+from perdure_machine.events import Acquire, Event, FireTimer, Report, Start
 from perdure_machine.lanes import Lane
 from perdure_machine.mailbox import Mailbox
 from perdure_machine.places import TOP
@@ -25,11 +26,11 @@ class ComparedDecide:
     """`decide`, which also decides at once where that can be done, and counts the comparisons.
 
     `compared` counts the hand-overs, `taken_up` the leases of first steps, `finished` the last
-    reports. Raises AssertionError where the two differ.
+    reports, `waited` the last waits. Raises AssertionError where the two differ.
     """
 
     def __init__(self) -> None:
-        self.compared = self.taken_up = self.finished = 0
+        self.compared = self.taken_up = self.finished = self.waited = 0
 
     def __call__(
         self,
@@ -56,7 +57,20 @@ class ComparedDecide:
                 self.taken_up += 1
                 assert taken.reply == decision.reply
                 assert changes_of_lease(taken, view, step) == collapse(view, decision.actions)
+        if isinstance(event, FireTimer) and event.timer_id in view.timers:
+            self._compare_wait(definition, view, event, decision)
         return decision
+
+    def _compare_wait(
+        self, definition: Definition, view: View, event: FireTimer, decision: Decision
+    ) -> None:
+        timer = view.timers[event.timer_id]
+        step = view.steps.get(timer.step) if timer.step is not None else None
+        last = last_wait(definition, view.run, step, timer) if step is not None else None
+        if last is not None and step is not None:
+            self.waited += 1
+            assert last.reply == decision.reply
+            assert changes_of_wait(last, view, step) == collapse(view, decision.actions)
 
     def _compare_last(
         self, definition: Definition, view: View, step: StepState, event: Report, decision: Decision
@@ -126,6 +140,24 @@ def changes_of_end(last: LastReport, view: View, step: StepState) -> Changes:
         enqueue=(), dequeue=(), set_timers=(), drop_timers=(), hold_timers=(), let_timers_go=(),
         drop_step_timers=(), drop_run_timers=(), key_moves=(), effects=(), children=(),
         mail=MailChanges(),
+    )  # fmt: skip
+
+
+def changes_of_wait(last: LastWait, view: View, step: StepState) -> Changes:
+    """Return what the end of a last wait changes of a run that was seen as `view`."""
+    seq = view.run.next_seq
+    return Changes(
+        before=view,
+        run=PutRun(last.run, ended=True),
+        steps=(StepChange(PutStep(last.ended, ended=True), step),),
+        drop_timers=(last.timer_id,),
+        history=(
+            RecordHistory(seq, "wait_ended", step.step, None, {"node": step.node}),
+            RecordHistory(seq + 1, "run_completed"),
+        ),
+        enqueue=(), dequeue=(), set_timers=(), hold_timers=(), let_timers_go=(),
+        drop_step_timers=(), drop_run_timers=(), key_moves=(), attempts=(), effects=(),
+        children=(), mail=MailChanges(),
     )  # fmt: skip
 
 

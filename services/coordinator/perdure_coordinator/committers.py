@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -27,7 +27,7 @@ from perdure_runtime.lifecycle import Component
 from perdure_runtime.logs import log_failure
 from perdure_runtime.metrics import SIZE_BUCKETS, counter, histogram
 from perdure_store.apply.applier import Applier
-from perdure_store.apply.batch import Answers, OrgEvent, RunEvents, Skipped
+from perdure_store.apply.batch import Answers, OrgEvent, Plain, RunEvents, Skipped
 from perdure_store.apply.write import GuardFailed
 from perdure_store.held import HeldConnection
 from perdure_store.pool import Connection, acquire
@@ -44,6 +44,9 @@ SPLIT_BATCHES = counter("coordinator_split_batches_total", "Batches that failed 
 _logger = logging.getLogger(__name__)
 
 Answer = Reply | PerdureError
+
+PlainlyApplied = Callable[[Connection, Sequence[RunEvents]], Awaitable[Mapping[UUID, Plain]]]
+"""Applies what is plain of a batch, and returns it."""
 
 Submission = tuple[UUID, str, Event]
 """A run, the org that the sender acts for, and what happens to the run."""
@@ -106,7 +109,13 @@ class Committers(Component):
             for held in self._held
         ]
         self._plainly = HeldConnection(url, clock, application_name="perdure-coordinator-plain")
-        self._plain = Batcher[_Submitted, Reply | None](self._commit_plainly, max_batch)
+        self._plain = Batcher[_Submitted, Reply | None](
+            partial(self._commit_plainly, self._plainly, applier.apply_plainly), max_batch
+        )
+        self._timed = HeldConnection(url, clock, application_name="perdure-coordinator-timers")
+        self._timers = Batcher[_Submitted, Reply | None](
+            partial(self._commit_plainly, self._timed, applier.apply_waits), max_batch
+        )
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         self._room = asyncio.Semaphore(max(1, spare.get_max_size() - RESERVED))
@@ -114,17 +123,19 @@ class Committers(Component):
     async def on_start(self) -> None:
         """Take events from now on."""
         await self._plain.start()
+        await self._timers.start()
         for batcher in self._batchers:
             await batcher.start()
 
     async def on_stop(self) -> None:
         """Finish what was taken, then close the connections."""
         await self._plain.stop()
+        await self._timers.stop()
         for batcher in self._batchers:
             await batcher.stop()
         if self._alone:
             await asyncio.wait(self._alone)
-        for held in (self._plainly, *self._held):
+        for held in (self._plainly, self._timed, *self._held):
             await held.close()
 
     async def submit(
@@ -161,11 +172,18 @@ class Committers(Component):
         ]
         return [None if one is None else await _answer(one) for one in waiting]
 
-    async def _commit_plainly(self, batch: list[_Submitted]) -> list[Reply | None]:
+    async def submit_timers(self, submissions: Sequence[Submission]) -> list[Answer | None]:
+        """Apply the timers that plainly end their runs, and answer in order, as `submit_plain`."""
+        waiting = [self._timers.put(_Submitted(one[0], OrgEvent(*one[1:]))) for one in submissions]
+        return [await _answer(one) for one in waiting]
+
+    async def _commit_plainly(
+        self, held: HeldConnection, apply: PlainlyApplied, batch: list[_Submitted]
+    ) -> list[Reply | None]:
         """Apply what is plain; None stands for what the run's committer is to take."""
-        connection = await self._plainly.get()
+        connection = await held.get()
         try:
-            done = await self._applier.apply_plainly(connection, _grouped(batch))
+            done = await apply(connection, _grouped(batch))
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001 - the committer tells the sender what is wrong

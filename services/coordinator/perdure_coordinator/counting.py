@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from perdure_machine.changes import Changes
 from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.decide.last_report import LastReport
+from perdure_machine.decide.last_wait import LastWait
 from perdure_machine.states import AttemptOutcome, RunStatus
 from perdure_runtime.metrics import counter
 from perdure_store.apply.batch import Plain
@@ -29,8 +30,8 @@ def count(changes: Sequence[Changes]) -> None:
 
 def count_plain(written: Collection[Plain]) -> None:
     """Count the attempts and the runs that ended in what was decided at once."""
-    runs = sum(isinstance(one, LastReport) for one in written)
-    attempts = runs + sum(isinstance(one, HandOver) for one in written)
+    runs = sum(isinstance(one, LastReport | LastWait) for one in written)
+    attempts = sum(isinstance(one, HandOver | LastReport) for one in written)
     if attempts:
         ATTEMPTS.labels(str(AttemptOutcome.COMPLETED)).inc(attempts)
     if runs:

@@ -109,7 +109,7 @@ class Delivery:
         OVERDUE.labels(kind).set(max((timer.late for timer in due), default=0.0))
 
     async def _send(self, due: Sequence[NearTimer]) -> int:
-        request = FireTimersRequest(timers=map(_reference, due))
+        request = FireTimersRequest(timers=map(_reference, due), internal=self._internal)
         answer: FireTimersResponse = await self._client.call(
             self._stub.FireTimers, request, timeout=CALL_SECONDS, fail_point=FIRE_TIMERS
         )

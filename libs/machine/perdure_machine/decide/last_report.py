@@ -47,9 +47,9 @@ def last_report(
     outcome = event.outcome
     if step.node not in definition.last or not isinstance(outcome, Succeeded):
         return None
-    if not (goes_on(run) and is_held(step, event) and _ends(definition, run)):
+    if not (goes_on(run) and is_held(step, event) and ends_run(definition, run)):
         return None
-    output = _output(definition, run, step, outcome.output)
+    output = output_of_run(definition, run, step, outcome.output)
     if output is None:
         return None
     ended_nodes = run.ended_nodes + 1
@@ -72,7 +72,7 @@ def last_report(
     return LastReport(after, ended)
 
 
-def _ends(definition: Definition, run: RunState) -> bool:
+def ends_run(definition: Definition, run: RunState) -> bool:
     """Tell whether the step is all that the run waits for, and nobody else waits for the run."""
     is_last = run.ended_nodes + 1 == len(definition.top.nodes)
     has_others = run.open_children > 0 or run.awaited_children > 0 or run.parent is not None
@@ -81,8 +81,10 @@ def _ends(definition: Definition, run: RunState) -> bool:
     return is_last and is_over and not (has_others or leaves_more)
 
 
-def _output(definition: Definition, run: RunState, step: StepState, output: bytes) -> bytes | None:
-    """Return the run's output; None where the step's, or a template, is not as it should."""
+def output_of_run(
+    definition: Definition, run: RunState, step: StepState, output: bytes
+) -> bytes | None:
+    """Return a run's output; None where its last step's, or a template, is not as it should."""
     template = definition.top.result
     if run.input is None and any(read.root == INPUT for read in template.reads):
         return None

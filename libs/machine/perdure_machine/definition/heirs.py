@@ -1,15 +1,16 @@
 """Where a run begins, which node comes straight after another, and where it ends: the plain cases.
 
 A run that begins with one task, a task whose success begins one other task and nothing else, a task
-with whose success the run is over: what such a case needs to know is the run and that step, no
-other row, so that `decide.first_step`, `hand_over` and `last_report` can decide without a draft.
+or a wait with whose end the run is over: what such a case needs to know is the run and that step,
+no other row, so that `decide.first_step`, `hand_over`, `last_report` and `last_wait` can decide
+without a draft.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from perdure_machine.definition.model import Graph, Join, Node, Task
+from perdure_machine.definition.model import Graph, Join, Node, Task, Wait
 from perdure_machine.expressions import Template
 from perdure_machine.expressions.reads import CALLBACK, INPUT, NODES, RUN, Read
 
@@ -45,7 +46,7 @@ def _hands_over(nodes: Mapping[str, Node], node: Node) -> bool:
 
 def _ends_plainly(node: Node) -> bool:
     """Tell whether the node's success writes nothing but its step."""
-    is_plain = isinstance(node.kind, Task) and not node.container
+    is_plain = isinstance(node.kind, Task | Wait) and not node.container
     extras = (node.result, node.deadline, node.undo, node.connection, node.cost)
     return is_plain and all(one is None for one in extras)
 

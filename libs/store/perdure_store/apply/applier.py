@@ -47,6 +47,7 @@ from perdure_store.apply.spending import (
     await_periods,
     write_spending,
 )
+from perdure_store.apply.waits import decide_waits
 from perdure_store.apply.write import write_changes
 from perdure_store.apply.write_capacity import block_rows
 from perdure_store.causes import CausesMissing, make_causes
@@ -124,6 +125,23 @@ class Applier:
         Raises what the database raises; what was applied then is a repeat (R5).
         """
         decided = decide_plainly(self._remembered, self._catalogue, batch)
+        return await self._write_plainly(connection, decided)
+
+    async def apply_waits(
+        self, connection: Connection, batch: Sequence[RunEvents]
+    ) -> dict[UUID, Plain]:
+        """Apply the timers that plainly end their runs, and return these; nobody is waited for.
+
+        Raises what the database raises; what was applied then is a repeat (R5).
+        """
+        if not self._remembered.remembers_any:
+            return {}
+        decided = await decide_waits(connection, self._catalogue, batch)
+        return await self._write_plainly(connection, decided)
+
+    async def _write_plainly(
+        self, connection: Connection, decided: Mapping[UUID, Plain]
+    ) -> dict[UUID, Plain]:
         written = await write_plainly(connection, decided, retention=self._retention)
         for one in written.values():
             self._remembered.note(one.run, held_after(one))

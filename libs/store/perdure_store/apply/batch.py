@@ -11,6 +11,7 @@ from perdure_machine.decide.advance import MAX_INLINE_NODES
 from perdure_machine.decide.first_step import TakeUp
 from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.decide.last_report import LastReport
+from perdure_machine.decide.last_wait import LastWait
 from perdure_machine.events import Event
 from perdure_machine.replies import Reply
 from perdure_runtime.errors import PerdureError
@@ -46,8 +47,8 @@ class Skipped:
 Committed = Callable[[Sequence[Changes]], None]
 """Told of what a transaction wrote, after its commit (R2)."""
 
-Plain = HandOver | TakeUp | LastReport
-"""What is decided at once on a remembered run."""
+Plain = HandOver | TakeUp | LastReport | LastWait
+"""What is decided at once, and proved by its run's revision."""
 
 PlainlyWritten = Callable[[Collection[Plain]], None]
 """Told what of that was written, after it."""

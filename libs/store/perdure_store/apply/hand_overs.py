@@ -69,6 +69,11 @@ class RememberedRuns:
         if len(self._runs) > self._capacity:
             self._runs.popitem(last=False)
 
+    @property
+    def remembers_any(self) -> bool:
+        """Whether there is room for a run: without it every event is decided on what is loaded."""
+        return self._capacity > 0
+
     def has(self, run_id: UUID) -> bool:
         """Tell whether a run is remembered."""
         return run_id in self._runs

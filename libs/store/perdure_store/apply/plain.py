@@ -14,6 +14,7 @@ import msgspec
 from perdure_machine.decide.first_step import TakeUp, take_up
 from perdure_machine.decide.hand_over import HandOver, hand_over
 from perdure_machine.decide.last_report import LastReport, last_report
+from perdure_machine.decide.last_wait import LastWait
 from perdure_machine.events import Acquire, Report
 from perdure_machine.view import StepState
 
@@ -21,6 +22,7 @@ from perdure_store.apply.batch import Plain, RunEvents
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.hand_overs import WRITTEN, Known, RememberedRuns, write_hand_overs
 from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.waits import write_waits
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 from perdure_store.transaction import write
@@ -96,12 +98,14 @@ async def write_plainly(
         arguments = END.arguments({"ended": ended}, retention=retention)
         rows = await write(connection, WRITTEN, END.text, *arguments)
         proved |= {row["run_id"] for row in rows}
+    waits = [one for one in in_order if isinstance(one, LastWait)]
+    proved |= await write_waits(connection, waits, retention=retention)
     return {run_id: one for run_id, one in decided.items() if run_id in proved}
 
 
 def held_after(plain: Plain) -> StepState | None:
     """Return the step that is leased by what was decided, None where the run is over."""
-    return None if isinstance(plain, LastReport) else plain.granted.step
+    return None if isinstance(plain, LastReport | LastWait) else plain.granted.step
 
 
 def _leased(one: TakeUp) -> Row:

@@ -6,7 +6,7 @@ One that fails is put off, and in the end parks the step that goes on by it.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from uuid import UUID
@@ -51,8 +51,11 @@ class Firing:
 async def fire_timers(firing: Firing, request: FireTimersRequest) -> FireTimersResponse:
     """Deliver the timers and answer in order."""
     events = [_event(timer) for timer in request.timers]
-    answers = await once_applied(
-        [None] * len(events), (partial(_deliver, firing, *event) for event in events)
+    plain: Sequence[Reply | PerdureError | None] = [None] * len(events)
+    if not request.internal:
+        plain = await firing.committers.submit_timers(events)
+    answers: Sequence[Reply | PerdureError | None] = await once_applied(
+        plain, (partial(_deliver, firing, *event) for event in events)
     )
     return FireTimersResponse(results=map(_result, answers))
 
