@@ -89,6 +89,20 @@ class TlsConfig(Config):
 
 
 @dataclass(frozen=True, kw_only=True)
+class CoordinatorClientConfig(TlsConfig):
+    """For services that call the coordinator."""
+
+    coordinator_address: str = setting(
+        "127.0.0.1:7410", help="Address of the coordinator, host:port."
+    )
+    converse: bool = setting(
+        True,
+        help="Whether batched calls to the coordinator go over a stream that stays open; otherwise "
+        "each is one of gRPC.",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class PublicTlsConfig(Config):
     """For services that are called from outside."""
 

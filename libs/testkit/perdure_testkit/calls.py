@@ -23,6 +23,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     StepGrant,
     StepLease,
 )
+from perdure_contracts.internal.v1.signals_pb2 import SignalContent
 
 SECONDS = 10.0
 """Deadline of each call."""
@@ -169,7 +170,7 @@ class Calls:
         self, name: str, target: UUID | str, data: bytes = b"1", *, signal_id: str = ""
     ) -> hot.SignalItem:
         """A signal of the org's to a run, or by a key; without an id it is one of its own."""
-        signal = hot.SignalContent(name=name, data=data, signal_id=signal_id or str(uuid.uuid4()))
+        signal = SignalContent(name=name, data=data, signal_id=signal_id or str(uuid.uuid4()))
         if isinstance(target, UUID):
             return hot.SignalItem(org=self.org, run_id=str(target), signal=signal)
         return hot.SignalItem(org=self.org, key=target, signal=signal)

@@ -47,6 +47,7 @@ TECHNIQUES = (
         frozenset({"store.write_hand_overs"}),
     ),
     Technique("P5 batches on the wire", _of_worker("MAX_ITEMS", "1")),
+    Technique("P5 one stream for calls", _of_worker("CONVERSE", "false")),
     Technique(
         "P7 wake-ups", _of_coordinator("WAKE_UPS", "false"), frozenset({"coordinator.notify"})
     ),

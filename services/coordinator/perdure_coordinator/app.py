@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import chain
@@ -107,6 +108,7 @@ UNTRACED = frozenset(
         "ExpireLeases",
         "ExpireRuns",
         "SweepConnections",
+        "Converse",
     )
 )
 """Batched calls carry the trace context of each item themselves (design P5)."""
@@ -195,11 +197,14 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         partial(_refresh, catalogue, spare),
         LoopSettings(interval=config.lane_refresh),
     )
+    draining = asyncio.Event()
     server = RpcServer(
         {
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
-                Coordinator(committers, starts, signals, renewals, firing, spare, connections),
+                Coordinator(
+                    committers, starts, signals, renewals, firing, spare, connections, draining
+                ),
             ),
             CONTROL: partial(
                 add_ControlServiceServicer_to_server,
@@ -214,6 +219,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         certificates=config.certificates(),
         peers=CALLERS,
         peers_of=CALLERS_OF,
+        draining=draining,
     )
     closing = Closing(spare, starting, keeping_held, renewing)
     batchers: list[Service] = [put_offs, telling, committers, starts, keeping, renewals]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from uuid import UUID
 
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]
-from perdure_contracts.internal.v1.coordinator_service_pb2 import SignalContent
 from perdure_contracts.internal.v1.dispatch_pb2 import (
     STEP_KIND_GRPC,
     STEP_KIND_HTTP,
@@ -14,6 +13,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     StepGrant,
     StepLease,
 )
+from perdure_contracts.internal.v1.signals_pb2 import SignalContent
 from perdure_machine.decide.effects import REQUEST
 from perdure_machine.mailbox import SignalState
 from perdure_machine.replies import Closed, Granted, Reply

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,10 +20,12 @@ from perdure_contracts.internal.v1.connections_pb2 import (
     SweepConnectionsResponse,
 )
 from perdure_contracts.internal.v1.control_service_pb2_grpc import ControlServiceServicer
+from perdure_contracts.internal.v1.converse_pb2 import ConverseRequest, ConverseResponse
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     CoordinatorServiceServicer,
 )
 from perdure_machine.subjects import SubjectKey
+from perdure_runtime.rpc.conversing import Conversing
 from perdure_store.apply.catalogue import Catalogue
 
 from perdure_coordinator.children import Starts
@@ -88,7 +91,10 @@ class Coordinator(CoordinatorServiceServicer):
         firing: Firing,
         spare: asyncpg.Pool,
         connections: Connections,
+        draining: asyncio.Event,
     ) -> None:
+        service = hot.DESCRIPTOR.services_by_name["CoordinatorService"]
+        self._conversing = Conversing(self, service, draining)
         self._committers = committers
         self._connections = connections
         self._signals = signals
@@ -212,6 +218,12 @@ class Coordinator(CoordinatorServiceServicer):
         answer = await sweep_connections(self._connections.spare, request)
         self._connections.freed()
         return answer
+
+    def Converse(
+        self, requests: AsyncIterator[ConverseRequest], context: Context
+    ) -> AsyncIterator[ConverseResponse]:
+        """Serve the calls of a stream, each by its method."""
+        return self._conversing.serve(requests, context)
 
 
 class Control(ControlServiceServicer):

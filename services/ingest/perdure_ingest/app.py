@@ -25,7 +25,7 @@ from perdure_runtime.certificates import server_context
 from perdure_runtime.gate.identity import Identify, identify
 from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.process import Process
-from perdure_runtime.rpc.client import open_client
+from perdure_runtime.rpc.client import open_coordinator_client
 from perdure_runtime.rpc.server import Register, RpcServer, ServerSettings
 from perdure_store.listen import Listener
 from perdure_store.pool import acquire, open_pool
@@ -53,7 +53,6 @@ from perdure_ingest.servicers import (
 )
 from perdure_ingest.watch.watcher import RunWatcher
 
-COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
 RUNS_CHANNEL = "perdure_runs"
 """Where coordinators say, after commits, that some run changed (P7)."""
 
@@ -64,11 +63,7 @@ class Ingest(Group):
     """The parts of a process in the order in which they start; they stop in reverse."""
 
     def __init__(self, config: IngestConfig, pool: asyncpg.Pool) -> None:
-        client = open_client(
-            config.coordinator_address,
-            health_service=COORDINATOR_SERVICE,
-            certificates=config.certificates(),
-        )
+        client = open_coordinator_client(config)
         coordinator = Coordinator(client)
         watcher = RunWatcher(pool, limit=config.watch_limit, poll_seconds=config.watch_poll_seconds)
         tokens = PageTokens(config.page_token_key)

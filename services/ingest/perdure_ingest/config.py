@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from perdure_runtime.config import setting
 from perdure_runtime.config_groups import (
     MAX_PORT,
+    CoordinatorClientConfig,
     DatabaseConfig,
     GrpcConfig,
     PublicTlsConfig,
     ServiceConfig,
-    TlsConfig,
 )
 from perdure_runtime.errors import FieldViolation
 
@@ -23,7 +23,7 @@ MIN_KEY_LENGTH = 16
 
 @dataclass(frozen=True, kw_only=True)
 class IngestConfig(
-    ServiceConfig, GrpcConfig, DatabaseConfig, TlsConfig, PublicTlsConfig, AuthConfig
+    ServiceConfig, GrpcConfig, DatabaseConfig, CoordinatorClientConfig, PublicTlsConfig, AuthConfig
 ):
     """The settings of one ingest process."""
 
@@ -40,9 +40,6 @@ class IngestConfig(
     )
     http_max_connections: int = setting(
         4000, min=1, unit="connections", help="Most HTTP connections at once; more are closed."
-    )
-    coordinator_address: str = setting(
-        "127.0.0.1:7410", help="Address of the coordinator, which makes every change."
     )
     database_pool_size: int = setting(
         10, min=1, max=200, unit="connections", help="Most database connections for reads."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from perdure_contracts.internal.v1.coordinator_service_pb2 import SignalContent
+from perdure_contracts.internal.v1.signals_pb2 import SignalContent
 from perdure_contracts.v1.run_pb2 import Signal
 from perdure_machine.decide.emitting import EMITTED
 

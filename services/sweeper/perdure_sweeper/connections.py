@@ -34,7 +34,7 @@ class Connections:
     def __init__(self, pool: asyncpg.Pool, client: RpcClient, leadership: Leadership) -> None:
         self._pool = pool
         self._client = client
-        self._stub = CoordinatorServiceStub(client.channel)
+        self._stub = CoordinatorServiceStub(client.batches)
         self._leadership = leadership
 
     async def unblock(self) -> Pass:

@@ -32,7 +32,7 @@ class Deliveries:
     def __init__(self, pool: asyncpg.Pool, client: RpcClient, leadership: Leadership) -> None:
         self._pool = pool
         self._client = client
-        self._stub = CoordinatorServiceStub(client.channel)
+        self._stub = CoordinatorServiceStub(client.batches)
         self._leadership = leadership
 
     async def run_once(self) -> Pass:

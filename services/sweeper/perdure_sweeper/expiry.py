@@ -67,7 +67,7 @@ class Expiry:
     ) -> None:
         self._pool = pool
         self._client = client
-        self._stub = CoordinatorServiceStub(client.channel)
+        self._stub = CoordinatorServiceStub(client.batches)
         self._leadership = leadership
         self._clock = clock
         self._well_since: float | None = None

@@ -8,7 +8,7 @@ from perdure_runtime.identity import process_name
 from perdure_runtime.lifecycle import Group, Service
 from perdure_runtime.loop import Loop, LoopSettings
 from perdure_runtime.process import Process
-from perdure_runtime.rpc.client import RpcClient, open_channel
+from perdure_runtime.rpc.client import RpcClient, open_coordinator_client
 from perdure_store.closing import Closing, schema_check
 from perdure_store.leaders import PostgresLeaseStore
 from perdure_store.listen import Listener
@@ -25,10 +25,7 @@ async def build(config: TimerConfig, process: Process) -> Service:
     """Return the service, to be started."""
     pool = await open_pool(config.database_url, size=4, application_name=APPLICATION_NAME)
     process.ops.add_check("schema", schema_check(pool))
-    channel = open_channel(
-        config.coordinator_address, certificates=config.certificates(), traced=False
-    )
-    client = RpcClient(channel)
+    client = open_coordinator_client(config)
     lease = config.lease
     election = Election(
         "timer",

@@ -6,20 +6,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from perdure_runtime.config import setting
-from perdure_runtime.config_groups import DatabaseConfig, ServiceConfig, TlsConfig
+from perdure_runtime.config_groups import CoordinatorClientConfig, DatabaseConfig, ServiceConfig
 
 
 @dataclass(frozen=True, kw_only=True)
-class TimerConfig(ServiceConfig, DatabaseConfig, TlsConfig):
+class TimerConfig(ServiceConfig, DatabaseConfig, CoordinatorClientConfig):
     """Settings of the timer."""
 
     SERVICE: ClassVar[str] = "timer"
 
     ops_port: int = setting(
         7449, min=0, max=65535, help="Port of /livez, /readyz and /metrics; 0 takes a free one."
-    )
-    coordinator_address: str = setting(
-        "127.0.0.1:7410", help="Address of the coordinator's gRPC port."
     )
     interval: float = setting(
         0.05,

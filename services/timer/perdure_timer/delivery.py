@@ -60,7 +60,7 @@ class Delivery:
     ) -> None:
         self._pool = pool
         self._client = client
-        self._stub = CoordinatorServiceStub(client.channel)
+        self._stub = CoordinatorServiceStub(client.batches)
         self._leadership = leadership
         self._internal = internal
         self._horizon = horizon

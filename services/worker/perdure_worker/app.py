@@ -11,7 +11,7 @@ from perdure_runtime.clock import Clock
 from perdure_runtime.lifecycle import Component, Group, Service
 from perdure_runtime.logs import log
 from perdure_runtime.process import Process
-from perdure_runtime.rpc.client import open_client
+from perdure_runtime.rpc.client import open_coordinator_client
 from perdure_streams.client import open_streams
 from redis.asyncio import Redis
 
@@ -35,8 +35,6 @@ from perdure_worker.registry import load_handlers
 from perdure_worker.releases import Releases
 from perdure_worker.steps import Executors, StepLimits
 from perdure_worker.worker import Worker
-
-COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
 
 _logger = logging.getLogger(__name__)
 
@@ -64,11 +62,7 @@ async def connect(config: WorkerConfig, name: str, clock: Clock) -> Connections:
     redis = await open_streams(
         config.redis_url, client_name=name, allow_eviction=config.redis_allow_eviction
     )
-    client = open_client(
-        config.coordinator_address,
-        health_service=COORDINATOR_SERVICE,
-        certificates=config.certificates(),
-    )
+    client = open_coordinator_client(config)
     return Connections(redis, client, Coordinator(client, name, (), clock))
 
 

@@ -9,12 +9,12 @@ from ipaddress import ip_network
 from perdure_runtime.config import setting
 from perdure_runtime.config_groups import (
     MAX_PORT,
+    CoordinatorClientConfig,
     GateConfig,
     GrpcConfig,
     PublicTlsConfig,
     RedisConfig,
     ServiceConfig,
-    TlsConfig,
 )
 from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
@@ -29,7 +29,9 @@ MIN_KEY_LENGTH = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class WorkerConfig(ServiceConfig, GrpcConfig, RedisConfig, TlsConfig, PublicTlsConfig, GateConfig):
+class WorkerConfig(
+    ServiceConfig, GrpcConfig, RedisConfig, CoordinatorClientConfig, PublicTlsConfig, GateConfig
+):
     """What a worker serves, how much of it at once, and within which limits."""
 
     SERVICE = "worker"
@@ -49,9 +51,6 @@ class WorkerConfig(ServiceConfig, GrpcConfig, RedisConfig, TlsConfig, PublicTlsC
         help="Secrets that sign what handlers name their tasks by, each at least 16 characters, "
         "the same for all replicas: the first signs, each is believed. Empty makes a random one, "
         "and then a task can be told of only to the process that handed it out.",
-    )
-    coordinator_address: str = setting(
-        "127.0.0.1:7410", help="Address of the coordinator, host:port."
     )
     name: str = setting(
         "", help="Name of this worker in histories and logs; empty is host:pid:random."

@@ -11,6 +11,7 @@ import asyncpg
 import grpc
 import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
+from perdure_contracts.internal.v1.signals_pb2 import SignalContent
 from perdure_runtime.errors import PerdureError, Reason
 from perdure_runtime.fail_points import Raise, arm
 from perdure_runtime.rpc.errors import from_status
@@ -104,7 +105,7 @@ async def test_a_signal_to_a_run_that_has_ended_is_refused_by_name(
 
 def answer_item(calls: Calls, token: str, data: bytes, org: str = "") -> hot.SignalItem:
     """An answer to a callback, under an id of its own."""
-    signal = hot.SignalContent(data=data, signal_id=str(uuid4()))
+    signal = SignalContent(data=data, signal_id=str(uuid4()))
     return hot.SignalItem(org=org or calls.org, callback=token, signal=signal)
 
 
@@ -152,7 +153,7 @@ async def test_a_start_under_the_key_of_a_run_is_a_signal_to_it(
     calls: Calls, rows: asyncpg.Connection
 ) -> None:
     await calls.publish(TWICE)
-    signal = hot.SignalContent(name="go", data=b"1", signal_id="s")
+    signal = SignalContent(name="go", data=b"1", signal_id="s")
     item = calls.item("twice", start_key="once", signal=signal)
     (first,) = await calls.start_all([item])
     run = UUID(first.run_id)
@@ -160,7 +161,7 @@ async def test_a_start_under_the_key_of_a_run_is_a_signal_to_it(
     (same,) = await calls.start_all([item])
     assert await output(rows, run, step=2) is None
 
-    item.signal.CopyFrom(hot.SignalContent(name="go", data=b"2", signal_id="t"))
+    item.signal.CopyFrom(SignalContent(name="go", data=b"2", signal_id="t"))
     (again,) = await calls.start_all([item])
     assert [(one.run_id, one.created) for one in (same, again)] == [(str(run), False)] * 2
     assert await output(rows, run, step=2) == b"2"

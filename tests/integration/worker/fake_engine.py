@@ -22,6 +22,7 @@ from perdure_runtime.access import Permission
 from perdure_runtime.api_keys import make_key
 from perdure_runtime.clock import SystemClock
 from perdure_runtime.errors import Reason, Unauthenticated
+from perdure_runtime.rpc.conversing import Conversing
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_streams.message import Hint, encode
 from perdure_streams.names import GROUP, Queue
@@ -93,6 +94,9 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
             status=connections.OPEN_CONNECTION_STATUS_MISSING
         )
         self.keys = FakeKeys()
+        self.draining = asyncio.Event()
+        service = pb.DESCRIPTOR.services_by_name["CoordinatorService"]
+        self._conversing = Conversing(self, service, self.draining)
         self._changed = asyncio.Event()
 
     async def until(self, condition: Callable[[], object]) -> None:
@@ -142,6 +146,9 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
             if is_known
             else effects.SETTLE_EFFECT_STATUS_SUSPENDED
         )
+
+    def Converse(self, requests: Any, context: Any) -> Any:
+        return self._conversing.serve(requests, context)
 
     async def BeginEffect(self, request: effects.BeginEffectRequest, _: Any) -> Any:
         self._record(self.begun, request.items)
@@ -308,7 +315,8 @@ def engine_server(engine: FakeEngine, address: str) -> RpcServer:
             engine.keys, server
         ),
     }
-    return RpcServer(services, ServerSettings(address, reflection=False, grace=0.5))
+    settings = ServerSettings(address, reflection=False, grace=0.5)
+    return RpcServer(services, settings, draining=engine.draining)
 
 
 @dataclass

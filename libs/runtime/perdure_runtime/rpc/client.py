@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import grpc
 from tenacity import (
@@ -21,10 +21,12 @@ from tenacity import (
 
 from perdure_runtime.backoff import Backoff
 from perdure_runtime.certificates import Certificates
+from perdure_runtime.config_groups import CoordinatorClientConfig
 from perdure_runtime.errors import DeadlineExceeded, Reason, Unavailable
 from perdure_runtime.fail_points import FailPoint
 from perdure_runtime.metrics import counter
 from perdure_runtime.rpc import deadline
+from perdure_runtime.rpc.conversation import ConversingChannel
 from perdure_runtime.rpc.errors import from_call_error
 from perdure_runtime.rpc.options import client_options
 from perdure_runtime.rpc.tls import FollowingChannel, name_of
@@ -34,6 +36,9 @@ RETRIES = counter("rpc_client_retries_total", "Sends after a failed one.", ("poi
 
 COORDINATOR = "coordinator"
 """The service that all others call."""
+
+COORDINATOR_SERVICE = "perdure.internal.v1.CoordinatorService"
+"""Its methods of many items."""
 
 DEFAULT_RETRY = Backoff(base=0.05, factor=2.0, cap=2.0)
 
@@ -76,15 +81,32 @@ def open_client(
     *,
     health_service: str | None = None,
     certificates: Certificates | None = None,
+    conversing: str | None = None,
 ) -> RpcClient:
-    """Open both channels of a client; the arguments are those of `open_channel`."""
+    """Open both channels of a client; the other arguments are those of `open_channel`.
+
+    Batches for the service `conversing`, a full name, go over a stream that stays open.
+    """
     channel, batches = (
         open_channel(
             address, health_service=health_service, certificates=certificates, traced=traced
         )
         for traced in (True, False)
     )
-    return RpcClient(channel, batches)
+    if conversing is None:
+        return RpcClient(channel, batches)
+    # It makes the methods that stubs ask of a channel, and is no channel otherwise.
+    return RpcClient(channel, cast(grpc.aio.Channel, ConversingChannel(batches, conversing)))
+
+
+def open_coordinator_client(config: CoordinatorClientConfig) -> RpcClient:
+    """Open a client of the coordinator as a service's config says."""
+    return open_client(
+        config.coordinator_address,
+        health_service=COORDINATOR_SERVICE,
+        certificates=config.certificates(),
+        conversing=COORDINATOR_SERVICE if config.converse else None,
+    )
 
 
 class RpcClient:

@@ -183,7 +183,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         deadline.within(_least(limit, context)),
                         self._guard(method, context),
                     ):
-                        response = await inner(_message(read, request), context)
+                        response = await inner(read_message(read, request), context)
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
                 self._set_error(context, method, error)
             _count(context, method)
@@ -205,7 +205,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
                         deadline.within(_least(limit, context)),
                         self._guard(method, context),
                     ):
-                        async for response in inner(_message(read, request), context):
+                        async for response in inner(read_message(read, request), context):
                             yield response
             except Exception as error:  # noqa: BLE001 - classified, and logged if unknown
                 self._set_error(context, method, error)
@@ -214,7 +214,7 @@ class CallInterceptor(grpc.aio.ServerInterceptor):
         return answer
 
     def _set_error(self, context: Context, method: str, error: Exception) -> None:
-        known = error if isinstance(error, PerdureError) else _hidden(method, error)
+        known = told(method, error)
         status = to_status(known, advise=self._rules.advise)
         context.set_code(grpc.StatusCode[known.code])
         context.set_details(status.message)
@@ -248,7 +248,11 @@ def _least(limit: float | None, context: Context) -> float | None:
     return min(bounds, default=None)
 
 
-def _message(read: Read | None, request: Any) -> Any:
+def read_message(read: Read | None, request: Any) -> Any:
+    """Return the message in these bytes; InvalidArgument, MESSAGE_MALFORMED, if they are none.
+
+    Without `read`, it has been read.
+    """
     try:
         return request if read is None else read(request)
     except DecodeError as error:
@@ -258,7 +262,12 @@ def _message(read: Read | None, request: Any) -> Any:
         ) from error
 
 
-def _hidden(method: str, error: Exception) -> PerdureError:
+def told(method: str, error: Exception) -> PerdureError:
+    """Return what the caller of a method is told of an error; one that is not of the tree is logged
+    and hidden.
+    """
+    if isinstance(error, PerdureError):
+        return error
     log(_logger, "rpc.failed", level=logging.ERROR, exc_info=error, method=method)
     return Internal("internal error; the log of the service has it", reason=Reason.INTERNAL)
 

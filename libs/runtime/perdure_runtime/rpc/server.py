@@ -84,6 +84,7 @@ class RpcServer(Component):
     `guard` is entered around every call except those of health and reflection. `certificates` make
     the port one of TLS, by which clients prove who they are where there are authorities; `peers`,
     if given, are the services that may call, and `peers_of` who may call less (see `only_peers`).
+    `draining` is set while the server takes no new calls; give it if a servicer's streams watch it.
     """
 
     def __init__(
@@ -95,6 +96,7 @@ class RpcServer(Component):
         peers: Collection[str] = (),
         peers_of: Mapping[str, Collection[str]] = MappingProxyType({}),
         guard: Guard = let_all_in,
+        draining: asyncio.Event | None = None,
     ) -> None:
         super().__init__()
         self._services = dict(services)
@@ -104,7 +106,7 @@ class RpcServer(Component):
         self._server: grpc.aio.Server | None = None
         self._interceptor: CallInterceptor | None = None
         self._health: health.aio.HealthServicer | None = None
-        self.draining = asyncio.Event()
+        self.draining = draining or asyncio.Event()
         """Set while the server takes no new calls."""
         self.port = 0
         """The port that is listened on, once started; 0 for a Unix socket."""
