@@ -59,6 +59,16 @@ async def test_r10_a_run_that_nothing_moves_is_seen(database: Database) -> None:
     assert "no unfinished step and no internal event" in found[0]
 
 
+async def test_r10_every_part_of_the_view_asks_for_a_running_run(database: Database) -> None:
+    connection = await database.connect()
+
+    view = await connection.fetchval("SELECT pg_get_viewdef('no_way_forward'::regclass)")
+
+    parts = view.split("UNION ALL")
+    assert len(parts) > 5
+    assert [part for part in parts if "r.status = 'running'::run_status" not in part] == []
+
+
 async def test_rivals_are_seen_while_they_wait_in_a_queue(database: Database) -> None:
     holder = await database.connect()
     rivals = [await database.connect() for _ in range(3)]
