@@ -81,11 +81,11 @@ from perdure_testkit.engines.port import (
 from perdure_testkit.engines.postgres_connections import ConnectionsPort
 from perdure_testkit.engines.postgres_sql import (
     ADVANCE,
+    CLEAR,
     DECISIONS,
     EFFECTS,
     MIGRATIONS,
     NEXT_EPOCH,
-    OF_RUNS,
     RUN,
     SIGNALS,
     STEPS,
@@ -152,9 +152,7 @@ class PostgresPort(ConnectionsPort):
             self.admin = await self._database.connect()
         if self.coordinator.is_closed():
             self.coordinator = await self._database.connect("coordinator")
-        for table in OF_RUNS:
-            await self.admin.execute(f"DELETE FROM {table}")
-        await self.admin.execute("DELETE FROM epochs WHERE epoch > 0")
+        await self.admin.execute(CLEAR)
         await trust_failovers(self.admin, lossless=False, actor="ann", reason="")
         self.committed.clear()
 

@@ -60,3 +60,6 @@ OF_RUNS = (
     "erasures", "erasure_runs", "erasure_counts",
     "budgets", "budget_charges", "step_costs", "run_spending", "audit_log",
 )  # fmt: skip
+CLEAR = "; ".join(
+    [*(f"DELETE FROM {table}" for table in OF_RUNS), "DELETE FROM epochs WHERE epoch > 0"]
+)
