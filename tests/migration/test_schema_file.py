@@ -71,11 +71,10 @@ def test_a_service_is_ready_once_all_was_migrated_that_comes_before_its_rollout(
         "ALTER VIEW no_way_forward RESET (security_invoker)",
     ],
 )
-async def test_the_comparison_sees_a_change_of_each_kind(
-    written: asyncpg.Connection, change: str
-) -> None:
-    before = await schema_facts(written)
-    month = await written.fetchval("SELECT to_char(min(month), 'YYYYMM') FROM months")
-    await written.execute(change.format(month=month))
+async def test_the_comparison_sees_a_change_of_each_kind(database: Database, change: str) -> None:
+    migrated = await database.connect()
+    before = await schema_facts(migrated)
+    month = await migrated.fetchval("SELECT to_char(min(month), 'YYYYMM') FROM months")
+    await migrated.execute(change.format(month=month))
 
-    assert await schema_facts(written) != before
+    assert await schema_facts(migrated) != before
