@@ -35,6 +35,9 @@ from perdure_store.pool import Connection, acquire
 RESERVED = 2
 """Spare connections that runs held elsewhere leave to others."""
 
+TIMER_LANES = 2
+"""Batches of timers at once: while the database writes one, the other is decided."""
+
 BATCH_EVENTS = histogram(
     "coordinator_batch_events", "Events in one transaction.", buckets=SIZE_BUCKETS
 )
@@ -112,10 +115,16 @@ class Committers(Component):
         self._plain = Batcher[_Submitted, Reply | None](
             partial(self._commit_plainly, self._plainly, applier.apply_plainly), max_batch
         )
-        self._timed = HeldConnection(url, clock, application_name="perdure-coordinator-timers")
-        self._timers = Batcher[_Submitted, Reply | None](
-            partial(self._commit_plainly, self._timed, applier.apply_waits), max_batch
-        )
+        self._timed = [
+            HeldConnection(url, clock, application_name="perdure-coordinator-timers")
+            for _ in range(TIMER_LANES)
+        ]
+        self._timers = [
+            Batcher[_Submitted, Reply | None](
+                partial(self._commit_plainly, held, applier.apply_waits), max_batch
+            )
+            for held in self._timed
+        ]
         self._alone: set[asyncio.Task[Answers]] = set()
         self._turns: WeakValueDictionary[UUID, asyncio.Lock] = WeakValueDictionary()
         self._room = asyncio.Semaphore(max(1, spare.get_max_size() - RESERVED))
@@ -123,19 +132,21 @@ class Committers(Component):
     async def on_start(self) -> None:
         """Take events from now on."""
         await self._plain.start()
-        await self._timers.start()
+        for timers in self._timers:
+            await timers.start()
         for batcher in self._batchers:
             await batcher.start()
 
     async def on_stop(self) -> None:
         """Finish what was taken, then close the connections."""
         await self._plain.stop()
-        await self._timers.stop()
+        for timers in self._timers:
+            await timers.stop()
         for batcher in self._batchers:
             await batcher.stop()
         if self._alone:
             await asyncio.wait(self._alone)
-        for held in (self._plainly, self._timed, *self._held):
+        for held in (self._plainly, *self._timed, *self._held):
             await held.close()
 
     async def submit(
@@ -174,7 +185,10 @@ class Committers(Component):
 
     async def submit_timers(self, submissions: Sequence[Submission]) -> list[Answer | None]:
         """Apply the timers that plainly end their runs, and answer in order, as `submit_plain`."""
-        waiting = [self._timers.put(_Submitted(one[0], OrgEvent(*one[1:]))) for one in submissions]
+        waiting = [
+            self._timers[run_id.int % TIMER_LANES].put(_Submitted(run_id, OrgEvent(org, event)))
+            for run_id, org, event in submissions
+        ]
         return [await _answer(one) for one in waiting]
 
     async def _commit_plainly(

@@ -111,7 +111,7 @@ def _input(run: RunState, node: Node) -> bytes | None:
     if template is None or template.constant is not None:
         return run.input if template is None else template.constant
     try:
-        return render(template, Scope(run.input or b"", {}, run_facts(run, {})))
+        return render(template, Scope(run.input or b"", {}, run_facts(run, template.reads)))
     except ExpressionFailed:
         return None
 

@@ -120,7 +120,9 @@ def _heirs_input(run: RunState, step: StepState, node: Node, output: bytes) -> b
         if run.input is None and any(read.root == INPUT for read in template.reads):
             return None
         ended = NodeValue(StepStatus.COMPLETED, output, None)
-        return render(template, Scope(run.input or b"", {step.node: ended}, run_facts(run, {})))
+        return render(
+            template, Scope(run.input or b"", {step.node: ended}, run_facts(run, template.reads))
+        )
     except (InvalidArgument, ExpressionFailed):
         return None
 

@@ -91,7 +91,7 @@ def output_of_run(
     try:
         check_payload(output, "output", len(output), MAX_OUTPUT_DEPTH)
         ended = {step.node: NodeValue(StepStatus.COMPLETED, output, None)}
-        scope = Scope(run.input or b"", ended, run_facts(run, {}))
+        scope = Scope(run.input or b"", ended, run_facts(run, template.reads))
         return render(template, scope, omit_absent=True)
     except (InvalidArgument, ExpressionFailed):
         return None

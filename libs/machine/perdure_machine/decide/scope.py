@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from types import MappingProxyType
 
 from perdure_machine.decide.draft import Draft
 from perdure_machine.decide.rows import ROWS, with_rows
@@ -18,12 +19,15 @@ from perdure_machine.expressions.reads import (
     ITEM,
     JOIN,
     LOOP_ROOTS,
+    RUN,
     Read,
 )
 from perdure_machine.node_error import encode_error
 from perdure_machine.places import TOP, At, Place, container_of, is_source
 from perdure_machine.replacing import replace
 from perdure_machine.view import RunState, ScopeState, StepState, ViewTooNarrow, Wanted
+
+_NOTHING_READ = RunFacts("", "", 0, "", "")
 
 
 def scope_for(
@@ -52,7 +56,7 @@ def scope_for(
     joined = join() if join is not None and any(read.root == JOIN for read in reads) else None
     loop = loop_values(draft, place) if any(read.root in LOOP_ROOTS for read in reads) else {}
     nodes = _Nodes(draft, place, own, _wanting_rows(reads))
-    facts = run_facts(draft.run, tokens(draft, place, reads))
+    facts = run_facts(draft.run, reads, tokens(draft, place, reads))
     return Scope(payload, nodes, facts, joined, error, loop)
 
 
@@ -140,8 +144,12 @@ def _value(step: StepState) -> NodeValue:
     return NodeValue(step.status, step.output, error)
 
 
-def run_facts(run: RunState, callbacks: Mapping[str, str]) -> RunFacts:
-    """Return what expressions see of the run itself."""
+def run_facts(
+    run: RunState, reads: Iterable[Read], callbacks: Mapping[str, str] = MappingProxyType({})
+) -> RunFacts:
+    """Return what expressions see of the run itself; most see nothing of it."""
+    if all(read.root != RUN for read in reads):
+        return _NOTHING_READ
     # A UUIDv7 begins with 48 bits of milliseconds: the database time its coordinator knew.
     milliseconds = run.run_id.int >> 80 if run.begun_ms is None else run.begun_ms
     started = datetime.fromtimestamp(milliseconds / 1000, UTC)

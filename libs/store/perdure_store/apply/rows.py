@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
-
 import asyncpg
+import msgspec
 from perdure_machine.node_error import decode_error, encode_error
 from perdure_machine.states import (
     AttemptOutcome,
@@ -29,6 +28,8 @@ from perdure_machine.view import (
     TimerState,
 )
 
+_tags = msgspec.json.Decoder(dict[str, str]).decode
+
 
 def run_state(row: asyncpg.Record) -> RunState:
     """Return a locked run; its payloads are not among what was loaded."""
@@ -51,7 +52,7 @@ def run_state(row: asyncpg.Record) -> RunState:
         output=row["output"],
         error=_error(row["error"]),
         start_key=row["start_key"],
-        tags=json.loads(row["tags"]),
+        tags=_tags(row["tags"]),
         traceparent=row["traceparent"],
         parent=_parent(row),
         depth=row["depth"],
