@@ -104,9 +104,7 @@ class Batcher(Generic[Item, Answer]):
         return batch
 
     async def _send_batch(self, batch: list[tuple[Item, asyncio.Future[Answer]]]) -> None:
-        items = [item for item, _ in batch]
-        # Every way in which the call can end becomes a value here, so that none ends the loop.
-        (outcome,) = await asyncio.gather(self._send(items), return_exceptions=True)
+        outcome = await self._outcome([item for item, _ in batch])
         answers = _answers_or_failure(outcome, len(batch))
         for place, (_, waiter) in enumerate(batch):
             if waiter.done():
@@ -115,6 +113,18 @@ class Batcher(Generic[Item, Answer]):
                 waiter.set_exception(answers)
             else:
                 waiter.set_result(answers[place])
+
+    async def _outcome(self, items: list[Item]) -> Sequence[Answer] | BaseException:
+        """Return how the call ended; every way is a value here, so that none ends the loop."""
+        try:
+            return await self._send(items)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise  # of this task, not of what the call waited for
+            return error
+        except Exception as error:  # noqa: BLE001 - raised to those who sent the items
+            return error
 
 
 def _answers_or_failure(
