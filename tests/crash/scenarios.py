@@ -13,6 +13,7 @@ import perdure
 from perdure_contracts.v1.lane_service_pb2 import PutLaneRequest
 from perdure_contracts.v1.workflow_service_pb2 import MigrateRunsRequest
 from perdure_streams.names import GROUP, Queue, StreamName
+from perdure_testkit.nemesis import lapse_effects
 from perdure_testkit.verdict import assert_nothing_left, ended
 from perdure_testkit.waiting import eventually
 
@@ -169,7 +170,9 @@ async def by_an_effect(stage: Stage, entry: Entry) -> None:
     """A handler begins an effect that is looked up, and settles it: it is performed once (p4)."""
     stage.arm(entry)
     run_id, made = await stage.start_effect()
-    await stage.crash(entry)
+    await stage.died(entry)
+    await lapse_effects(stage.place)
+    await stage.start_again(entry.owner)
     await stage.ends(run_id)
     assert made.read_text().splitlines() == [f"{run_id}/make/make"]
 

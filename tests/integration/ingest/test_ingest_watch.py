@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -119,6 +120,10 @@ async def test_a_watch_survives_the_loss_of_its_server(
     run_id = await rows.waiting_run()
     changes = client.watch_run(str(run_id))
     await anext(changes)
+    with suppress(TimeoutError):
+        # Cancelled it ends at once; else it would wait for the watch.
+        async with asyncio.timeout(0.1):
+            await ingest.server.stop()
     await ingest.server.stop()
     await rows.finish(run_id)
     following = asyncio.ensure_future(anext(changes))
