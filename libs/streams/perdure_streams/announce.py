@@ -7,7 +7,7 @@ may lose a word at any time; the relay's tick is the base.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -68,6 +68,41 @@ class Announcer:
                 await pipeline.execute()
 
 
+class Hearing:
+    """Hears what is announced in a pipeline of the caller's, from the workers of the last time.
+
+    Where others serve a queue than did then, or one is silent, that queue is asked about by itself.
+    """
+
+    def __init__(self, client: Redis) -> None:
+        self._client = client
+        self._workers: dict[Queue, list[str]] = {}
+
+    def ask(self, pipeline: Pipeline, queues: Sequence[Queue]) -> None:
+        """Add the questions; `hear` takes the answers."""
+        self._workers = {queue: self._workers.get(queue, []) for queue in queues}
+        for queue, workers in self._workers.items():
+            pipeline.smembers(queue.workers_key)
+            for worker in workers:
+                pipeline.get(queue.free_key(worker))
+
+    async def hear(self, answers: Iterator[Any]) -> dict[Queue, Announced]:
+        """Return what is announced for the queues asked about, by the next of `answers`.
+
+        Raises Unavailable, STREAMS_UNAVAILABLE.
+        """
+        heard: dict[Queue, Announced] = {}
+        for queue, expected in list(self._workers.items()):
+            workers = _names(next(answers))
+            values = [next(answers) for _ in expected]
+            if workers == expected and None not in values:
+                heard[queue] = _total(values)
+            else:
+                self._workers[queue] = workers
+        others = [queue for queue in self._workers if queue not in heard]
+        return heard | dict(zip(others, await announced(self._client, others), strict=True))
+
+
 async def announced(client: Redis, queues: Sequence[Queue]) -> list[Announced]:
     """What is announced for each queue; workers whose word has run out are forgotten.
 
@@ -77,7 +112,7 @@ async def announced(client: Redis, queues: Sequence[Queue]) -> list[Announced]:
         return []
     with classified():
         members = await _pipelined(client, lambda p: [p.smembers(q.workers_key) for q in queues])
-        workers = [sorted(member.decode() for member in found) for found in members]
+        workers = [_names(found) for found in members]
         keys = [(q, worker) for q, of in zip(queues, workers, strict=True) for worker in of]
         values = await _pipelined(client, lambda p: [p.get(q.free_key(w)) for q, w in keys])
         said = dict(zip(keys, values, strict=True))
@@ -87,6 +122,10 @@ async def announced(client: Redis, queues: Sequence[Queue]) -> list[Announced]:
         _total([said[queue, worker] for worker in of])
         for queue, of in zip(queues, workers, strict=True)
     ]
+
+
+def _names(members: Iterable[bytes]) -> list[str]:
+    return sorted(member.decode() for member in members)
 
 
 def _total(values: Iterable[bytes | None]) -> Announced:

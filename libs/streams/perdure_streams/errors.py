@@ -16,8 +16,11 @@ STREAM_GONE = "stream_gone"
 """Values of the metadata key `trouble` of an Unavailable that Redis caused."""
 
 _MISSING_GROUP_WORDS = ("NOGROUP", "UNBLOCKED")  # the second is said to who waited, before 7
-# The client writes the command in front of what the server said of it in a pipeline.
-_FIRST_WORD = re.compile(r"(?:.* caused error: \W*)?([A-Z]+)\b", re.DOTALL)
+# The client writes the command in front of what the server said of it in a pipeline, and servers
+# before 7 the place in the script that met it.
+_FIRST_WORD = re.compile(
+    r"(?:.* caused error: \W*|Error running script .*: -)?([A-Z]+)\b", re.DOTALL
+)
 _TROUBLE_BY_WORD = {
     "OOM": REFUSING_WRITES,
     "READONLY": REFUSING_WRITES,

@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from perdure_runtime.fail_points import declare
 from redis.asyncio import Redis
+from redis.asyncio.client import Pipeline
+from redis.typing import EncodableT
 
+from perdure_streams.announce import Announced, Hearing
 from perdure_streams.errors import STREAM_GONE, classified, unavailable
 from perdure_streams.groups import make_group
 from perdure_streams.message import Hint, encode
-from perdure_streams.names import StreamName
+from perdure_streams.names import Queue, StreamName
 from perdure_streams.turn import Turn
 
 XADD = declare("streams.xadd")
 REMEMBER = declare("streams.remember")
 
 NOBODYS = Turn()
+
+_ADD = """
+local ids = {}
+local place = 2
+while place <= #ARGV do
+    local last = place + tonumber(ARGV[place])
+    local id = redis.call('XADD', KEYS[1], 'NOMKSTREAM', '*', unpack(ARGV, place + 1, last))
+    if not id then
+        return false
+    end
+    ids[#ids + 1] = id
+    place = last + 1
+end
+redis.call('SET', KEYS[2], ARGV[1])
+return ids
+"""
+"""Adds hints to stream KEYS[1] and keeps turn ARGV[1] in KEYS[2].
+
+Of each hint ARGV holds how many texts follow, then its fields. One command in place of a hundred:
+to write and to read one costs the relay as much as all else that it does for a row.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +55,12 @@ class StreamState:
 
 
 class Producer:
-    """Adds to streams; holds no state of its own."""
+    """Adds to streams; remembers no more of them than who announced room for their queues."""
 
     def __init__(self, client: Redis) -> None:
         self._client = client
+        self._hearing = Hearing(client)
+        self._add = client.register_script(_ADD)
 
     async def states(self, streams: Sequence[StreamName]) -> list[StreamState]:
         """The state of each stream, in one round trip.
@@ -44,17 +71,25 @@ class Producer:
             return []
         with classified():
             async with self._client.pipeline(transaction=False) as pipeline:
-                for stream in streams:
-                    pipeline.xlen(str(stream))
-                    pipeline.exists(stream.memory_key)
-                    pipeline.get(stream.turn_key)
-                answers = await pipeline.execute()
-        return [
-            StreamState(int(depth), bool(remembered), Turn.decode(turn))
-            for depth, remembered, turn in zip(
-                answers[::3], answers[1::3], answers[2::3], strict=True
-            )
-        ]
+                _ask(pipeline, streams)
+                return _states(iter(await pipeline.execute()), len(streams))
+
+    async def look(
+        self, streams: Sequence[StreamName]
+    ) -> tuple[list[StreamState], dict[Queue, Announced]]:
+        """The state of each stream, and what is announced for their queues.
+
+        One round trip, unless there are other workers than at the last look.
+        """
+        if not streams:
+            return [], {}
+        with classified():
+            async with self._client.pipeline(transaction=False) as pipeline:
+                _ask(pipeline, streams)
+                self._hearing.ask(pipeline, sorted({stream.queue for stream in streams}))
+                answers = iter(await pipeline.execute())
+        states = _states(answers, len(streams))
+        return states, await self._hearing.hear(answers)
 
     async def publish(
         self, stream: StreamName, hints: Sequence[Hint], turn: Turn = NOBODYS
@@ -64,13 +99,16 @@ class Producer:
         A stream that is gone is not made anew: it would stand there without its group (F086). The
         caller gets Unavailable, trouble `stream_gone`, and recovers the stream first.
         """
+        texts: list[EncodableT] = [turn.encode()]
+        for hint in hints:
+            fields = encode(hint)
+            texts.append(2 * len(fields))
+            for name, value in fields.items():
+                texts += (name, value)
         with classified():
-            async with XADD.around(), self._client.pipeline(transaction=True) as pipeline:
-                for hint in hints:
-                    pipeline.xadd(str(stream), encode(hint), nomkstream=True)
-                pipeline.set(stream.turn_key, turn.encode())
-                ids = (await pipeline.execute())[:-1]
-        if any(entry_id is None for entry_id in ids):
+            async with XADD.around():
+                ids = await self._add([str(stream), stream.turn_key], texts)
+        if ids is None:
             raise unavailable(f"the stream {stream} is gone", STREAM_GONE)
         return [entry_id.decode() for entry_id in ids]
 
@@ -94,3 +132,17 @@ class Producer:
                 removed += int(await self._client.exists(str(stream)))
                 await self._client.unlink(str(stream), *beside)
         return removed
+
+
+def _ask(pipeline: Pipeline, streams: Sequence[StreamName]) -> None:
+    for stream in streams:
+        pipeline.xlen(str(stream))
+        pipeline.exists(stream.memory_key)
+        pipeline.get(stream.turn_key)
+
+
+def _states(answers: Iterator[Any], count: int) -> list[StreamState]:
+    return [
+        StreamState(int(next(answers)), bool(next(answers)), Turn.decode(next(answers)))
+        for _ in range(count)
+    ]

@@ -17,16 +17,15 @@ import asyncpg
 from perdure_runtime.clock import Clock, SystemClock
 from perdure_runtime.errors import PerdureError, Reason
 from perdure_runtime.loop import Pass
-from perdure_runtime.tracing import quiet, span
+from perdure_runtime.tracing import is_recorded, quiet, span
 from perdure_store import outbox
 from perdure_store.outbox import ReadyRow
 from perdure_store.pool import acquire
-from perdure_streams.announce import Announced, announced
+from perdure_streams.announce import Announced
 from perdure_streams.errors import STREAM_GONE, trouble_of
 from perdure_streams.message import Hint
 from perdure_streams.names import StreamName
 from perdure_streams.producer import Producer, StreamState
-from redis.asyncio import Redis
 
 from perdure_relay import decisions
 from perdure_relay.duties import Duties, Target
@@ -63,7 +62,6 @@ class Dispatcher:
     def __init__(
         self,
         pool: asyncpg.Pool,
-        client: Redis,
         producer: Producer,
         duties: Duties,
         recovery: Recovery,
@@ -73,7 +71,6 @@ class Dispatcher:
         jitter: Callable[[], float] = random.random,
     ) -> None:
         self._pool = pool
-        self._client = client
         self._producer = producer
         self._duties = duties
         self._recovery = recovery
@@ -115,9 +112,7 @@ class Dispatcher:
             return [await self._serve(found) for found in await self._look(targets)]
 
     async def _look(self, targets: Sequence[Target]) -> list[Found]:
-        queues = sorted({target.stream.queue for target in targets})
-        said = dict(zip(queues, await announced(self._client, queues), strict=True))
-        states = await self._producer.states([target.stream for target in targets])
+        states, said = await self._producer.look([target.stream for target in targets])
         return [
             Found(target, said[target.stream.queue], state)
             for target, state in zip(targets, states, strict=True)
@@ -178,8 +173,8 @@ class Dispatcher:
 
 def _hint(row: ReadyRow, stream: StreamName, sending: ExitStack) -> Hint:
     """Return what is sent of a row; `sending` gets a span of it in its run's trace."""
-    if not row.traceparent:
-        return Hint(row.org, row.run_id, row.step, capacity=row.capacity)
+    if not row.traceparent or not is_recorded(row.traceparent):
+        return Hint(row.org, row.run_id, row.step, row.traceparent or None, row.capacity)
     facts: dict[str, str | int] = {
         "perdure.run.id": str(row.run_id),
         "perdure.step": row.step,

@@ -45,14 +45,5 @@ def make_parts(
     producer = Producer(client)
     duties = Duties(pool, PostgresLeaseStore(pool), holder, on_gain, election)
     recovery = Recovery(pool, client, producer, duties)
-    dispatcher = Dispatcher(
-        pool,
-        client,
-        producer,
-        duties,
-        recovery,
-        settings,
-        clock=clock,
-        jitter=jitter,
-    )
+    dispatcher = Dispatcher(pool, producer, duties, recovery, settings, clock=clock, jitter=jitter)
     return Parts(duties, dispatcher, recovery, Retired(pool, producer, duties, clock))

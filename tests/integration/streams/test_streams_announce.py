@@ -1,7 +1,7 @@
 import asyncio
 from uuid import uuid4
 
-from perdure_streams.announce import Announced, Announcer, announced
+from perdure_streams.announce import Announced, Announcer, Hearing, announced
 from perdure_streams.freed import FreedListener
 from perdure_streams.names import FREED_CHANNEL, Queue
 from perdure_testkit.waiting import eventually
@@ -28,6 +28,29 @@ async def test_a_worker_whose_word_ran_out_is_forgotten(client: Redis) -> None:
     await client.pexpire(IO.free_key("dead"), 0)
     assert await announced(client, [IO]) == [Announced(1, 1)]
     assert await client.smembers(IO.workers_key) == {b"w"}
+
+
+async def test_who_is_heard_again_and_again_is_asked_in_one_round_trip(client: Redis) -> None:
+    hearing = Hearing(client)
+    announcer = Announcer(client, "w")
+
+    async def heard() -> tuple[dict[Queue, Announced], int]:
+        async with client.pipeline(transaction=False) as pipeline:
+            hearing.ask(pipeline, [IO, SLOW])
+            answers = await pipeline.execute()
+        return await hearing.hear(iter(answers)), len(answers)
+
+    assert await heard() == ({IO: Announced(0, 0), SLOW: Announced(0, 0)}, 2)
+    await announcer.announce({IO: 3})
+    assert await heard() == ({IO: Announced(1, 3), SLOW: Announced(0, 0)}, 2)
+    await announcer.announce({IO: 2})
+    assert await heard() == ({IO: Announced(1, 2), SLOW: Announced(0, 0)}, 3)
+    await Announcer(client, "other").announce({IO: 5, SLOW: 1})
+    assert (await heard())[0] == {IO: Announced(2, 7), SLOW: Announced(1, 1)}
+    await client.delete(IO.free_key("w"))
+    assert (await heard())[0] == {IO: Announced(1, 5), SLOW: Announced(1, 1)}
+    assert await client.smembers(IO.workers_key) == {b"other"}
+    assert (await heard())[0] == {IO: Announced(1, 5), SLOW: Announced(1, 1)}
 
 
 async def test_nothing_is_left_of_a_queue_that_nobody_serves_any_more(client: Redis) -> None:

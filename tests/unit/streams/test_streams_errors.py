@@ -18,6 +18,12 @@ from redis import exceptions
             ),
             "refusing_writes",
         ),
+        (
+            exceptions.ResponseError(
+                "Error running script (call to f_1): @user_script:6: @user_script: 6: -OOM command"
+            ),
+            "refusing_writes",
+        ),
         (exceptions.BusyLoadingError("loading the dataset"), "not_ready"),
         (exceptions.ResponseError("LOADING Redis is loading"), "not_ready"),
         (exceptions.ConnectionError("refused"), "unreachable"),
