@@ -11,11 +11,17 @@ from perdure_testkit.servers import Servers
 
 RIVAL = "rival"
 
+_PATIENT = """
+ALTER ROLE perdure_coordinator IN DATABASE "{}" SET idle_in_transaction_session_timeout = '60s'
+"""
+
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def postgres(servers: Servers) -> AsyncIterator[PostgresPort]:
     """One database and two connections for all tests: planning anew is what takes time."""
     async with temporary_database(servers.database_url, servers.template) as database:
+        # To decide about hundreds of steps takes seconds on a machine that does much else.
+        await (await database.connect()).execute(_PATIENT.format(database.name))
         yield await PostgresPort.open(database, orgs=[ORG, RIVAL])
 
 
