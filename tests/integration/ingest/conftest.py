@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -150,6 +151,14 @@ def _handler(method: Any, request: Any) -> Any:
     )
 
 
+_made = itertools.count()
+
+
+def _next_id() -> uuid.UUID:
+    """Return an id that is in order after the one before, also within a millisecond."""
+    return uuid.UUID(int=uuid.uuid4().int & ~(0xFFF << 64) | (next(_made) & 0xFFF) << 64)
+
+
 class Rows:
     """Rows as the coordinator writes them, by the superuser."""
 
@@ -193,7 +202,7 @@ class Rows:
               FROM (SELECT coalesce($10::timestamptz, clock_timestamp()) AS at) AS made
             RETURNING run_id
             """,
-            uuid.uuid4(),
+            _next_id(),
             org,
             workflow,
             status,
