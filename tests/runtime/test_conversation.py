@@ -21,6 +21,7 @@ from perdure_runtime.errors import (
     Internal,
     InvalidArgument,
     NotFound,
+    PerdureError,
     Reason,
     Unavailable,
     Unimplemented,
@@ -135,20 +136,33 @@ async def test_calls_share_a_stream_and_each_gets_its_own_answer_whichever_is_fi
     assert service.streams == 1
 
 
-async def test_an_error_of_the_tree_arrives_as_it_was_raised(place: Place) -> None:
+@pytest.mark.parametrize(
+    "error",
+    [
+        InvalidArgument(
+            "wrong",
+            reason=Reason.FIELD_INVALID,
+            violations=[FieldViolation("leases.step", "is 1")],
+        ),
+        NotFound("no such run", reason=Reason.RUN_NOT_FOUND),
+        FailedPrecondition("it has ended", reason=Reason.RUN_CLOSED),
+    ],
+)
+async def test_an_error_of_the_tree_arrives_as_it_was_raised(
+    place: Place, error: PerdureError
+) -> None:
     service = made()
 
     async def refuse(request: pb.RenewLeaseRequest) -> pb.RenewLeaseResponse:
-        violation = FieldViolation("leases.step", "is 1")
-        raise InvalidArgument("wrong", reason=Reason.FIELD_INVALID, violations=[violation])
+        raise error
 
     service.answer = refuse
     await place.serve(service)
     client = place.client()
-    with pytest.raises(InvalidArgument) as caught:
+    with pytest.raises(type(error)) as caught:
         await renew(client, 1)
-    assert caught.value.reason is Reason.FIELD_INVALID
-    assert caught.value.violations == (FieldViolation("leases.step", "is 1"),)
+    assert (caught.value.reason, caught.value.message) == (error.reason, error.message)
+    assert getattr(caught.value, "violations", ()) == getattr(error, "violations", ())
     service.answer = repeat
     assert await renew(client, 2) == 2
     assert service.streams == 1
@@ -314,18 +328,3 @@ async def test_of_one_stream_a_bounded_number_of_calls_is_served_at_once(
     steps = list(range(1, 33))
     assert await asyncio.gather(*(renew(client, step) for step in steps)) == steps
     assert service.most_at_once == 4
-
-
-async def test_what_a_handler_raises_of_another_kind_keeps_its_kind(place: Place) -> None:
-    service = made()
-    errors = {1: NotFound, 2: FailedPrecondition}
-
-    async def refuse(request: pb.RenewLeaseRequest) -> pb.RenewLeaseResponse:
-        raise errors[request.leases[0].step]("no", reason=Reason.RUN_NOT_FOUND)
-
-    service.answer = refuse
-    await place.serve(service)
-    client = place.client()
-    for step, kind in errors.items():
-        with pytest.raises(kind):
-            await renew(client, step)
