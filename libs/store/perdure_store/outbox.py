@@ -8,7 +8,8 @@ raise what `perdure_store.classify` makes of the driver's errors.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from perdure_runtime.fail_points import declare
@@ -85,6 +86,20 @@ class Backlog:
 async def ready_queues(connection: Connection) -> list[tuple[str, str]]:
     """Lane and owner of every queue that has ready rows."""
     return await _queues(connection, "outbox.ready_queues")
+
+
+async def few_ready(
+    connection: Connection, limit: int
+) -> Mapping[Shard, Sequence[ReadyRow]] | None:
+    """Every ready row by its shard, each org's by priority; None if there are more than `limit`."""
+    with classified():
+        rows = await connection.fetch(sql("outbox.few_ready"), limit + 1)
+    if len(rows) > limit:
+        return None
+    found: defaultdict[Shard, list[ReadyRow]] = defaultdict(list)
+    for lane, owner, shard, *row in rows:
+        found[Shard(lane, owner, shard)].append(ReadyRow(*row))
+    return found
 
 
 async def sent_queues(connection: Connection) -> list[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Moves ready rows into the streams that have room, fairly over orgs.
 
 Per stream: pick, XADD, mark, three short statements with no transaction open between them (R13).
+On a quiet system nothing is picked: what is ready is read at once, and all of it goes.
 Dying after XADD leaves the row ready, so that it is sent twice, which is harmless; marking goes by
 the row's own id and only where it is still ready, so that a paused relay cannot mark the row of a
 later retry.
@@ -9,7 +10,7 @@ later retry.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
@@ -19,7 +20,7 @@ from perdure_runtime.errors import PerdureError, Reason
 from perdure_runtime.loop import Pass
 from perdure_runtime.tracing import is_recorded, quiet, span
 from perdure_store import outbox
-from perdure_store.outbox import ReadyRow
+from perdure_store.outbox import ReadyRow, Shard
 from perdure_store.pool import acquire
 from perdure_streams.announce import Announced
 from perdure_streams.errors import STREAM_GONE, trouble_of
@@ -31,7 +32,7 @@ from perdure_relay import decisions
 from perdure_relay.duties import Duties, Target
 from perdure_relay.metrics import PUBLISHED
 from perdure_relay.picking import Picking
-from perdure_relay.recovery import Recovery
+from perdure_relay.recovery import Recovery, shard_of
 from perdure_relay.stream_troubles import StreamTroubles
 from perdure_relay.turns import Walk
 
@@ -46,12 +47,24 @@ class DispatchSettings:
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A stream to serve, and what Redis says of it."""
+    """A stream to serve, what Redis says of it, and all its rows where these are few."""
 
     target: Target
     announced: Announced
     state: StreamState
+    few: Sequence[ReadyRow]
 
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """The queues that have ready rows; and every row by its shard, None where they are many."""
+
+    queues: Sequence[tuple[str, str]]
+    rows: Mapping[Shard, Sequence[ReadyRow]] | None
+
+
+FEW = 16
+"""Ready rows that are read without a pick, which takes two statements more."""
 
 _NOTHING = Pass()
 
@@ -79,6 +92,7 @@ class Dispatcher:
         self._picking = Picking(pool, settings.orgs_per_pass)
         self._full: set[StreamName] = set()
         self._looking = False
+        self._quiet = True
 
     @property
     def wants_room(self) -> bool:
@@ -97,24 +111,33 @@ class Dispatcher:
             name: sum(one.counts.get(name, 0) for one in done)
             for name in ("published", "recovered")
         }
+        self._quiet = counts["published"] <= FEW
         return Pass(counts, more=any(one.more for one in done))
 
     async def _serve_all(self) -> list[Pass]:
         with quiet():
-            async with acquire(self._pool) as connection:
-                queues = await outbox.ready_queues(connection)
+            ready = await self._ready()
             targets = [
                 target
-                for target in self._duties.targets(queues)
+                for target in self._duties.targets(ready.queues)
+                if ready.rows is None or shard_of(target.stream) in ready.rows
                 if not self._troubles.is_resting(target.stream)
             ]
             self._full.clear()
-            return [await self._serve(found) for found in await self._look(targets)]
+            return [await self._serve(found) for found in await self._look(targets, ready)]
 
-    async def _look(self, targets: Sequence[Target]) -> list[Found]:
+    async def _ready(self) -> Ready:
+        async with acquire(self._pool) as connection:
+            few = await outbox.few_ready(connection, FEW) if self._quiet else None
+            if few is None:
+                return Ready(await outbox.ready_queues(connection), None)
+        return Ready(sorted({(shard.lane, shard.owner) for shard in few}), few)
+
+    async def _look(self, targets: Sequence[Target], ready: Ready) -> list[Found]:
         states, said = await self._producer.look([target.stream for target in targets])
+        rows = ready.rows or {}
         return [
-            Found(target, said[target.stream.queue], state)
+            Found(target, said[target.stream.queue], state, rows.get(shard_of(target.stream), ()))
             for target, state in zip(targets, states, strict=True)
         ]
 
@@ -152,7 +175,7 @@ class Dispatcher:
 
     async def _fill(self, found: Found, places: int) -> Pass:
         stream = found.target.stream
-        walk = await self._picking.pick(stream, found.state.turn, places)
+        walk = await self._walk(found, places)
         if walk.turn == found.state.turn and not walk.rows:
             return _NOTHING
         entry_ids = await self._publish(stream, walk)
@@ -162,6 +185,11 @@ class Dispatcher:
         if len(walk.rows) == places:
             self._full.add(stream)
         return Pass({"published": len(entry_ids)}, more=walk.more)
+
+    async def _walk(self, found: Found, places: int) -> Walk:
+        if 0 < len(found.few) <= places:
+            return Walk(found.few, found.state.turn, more=False)
+        return await self._picking.pick(found.target.stream, found.state.turn, places)
 
     async def _publish(self, stream: StreamName, walk: Walk) -> list[str]:
         with ExitStack() as sending:

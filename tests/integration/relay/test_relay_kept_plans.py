@@ -36,6 +36,7 @@ def statements(first: int) -> dict[str, tuple[object, ...]]:
     """The relay's statements and their arguments; rows are ready from id `first` + `ROWS` on."""
     sent, ready = (range(start, start + PLACES) for start in (first, first + ROWS))
     return {
+        "few_ready": (PLACES,),
         "ready_queues": (),
         "sent_queues": (),
         "ready_orgs": ("io", "shared", "", 64),
