@@ -91,14 +91,18 @@ async def ready_queues(connection: Connection) -> list[tuple[str, str]]:
 async def few_ready(
     connection: Connection, limit: int
 ) -> Mapping[Shard, Sequence[ReadyRow]] | None:
-    """Every ready row by its shard, each org's by priority; None if there are more than `limit`."""
+    """Every ready row by its shard, each org's by priority; None if there are more than `limit`.
+
+    Rows of a lane that does not exist count and are left out.
+    """
     with classified():
         rows = await connection.fetch(sql("outbox.few_ready"), limit + 1)
     if len(rows) > limit:
         return None
     found: defaultdict[Shard, list[ReadyRow]] = defaultdict(list)
     for lane, owner, shard, *row in rows:
-        found[Shard(lane, owner, shard)].append(ReadyRow(*row))
+        if shard is not None:
+            found[Shard(lane, owner, shard)].append(ReadyRow(*row))
     return found
 
 

@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 
 import asyncpg
 import pytest
+from perdure_relay.dispatch import FEW
 from perdure_relay.parts import Parts
 from perdure_runtime.clock import FakeClock
 from perdure_runtime.fail_points import Pause, Raise, arm
@@ -148,13 +149,31 @@ async def test_blocked_rows_are_not_sent_and_stand_in_nobodys_way(
     assert await outbox.states() == {blocked: "blocked", free: "sent"}
 
 
+@pytest.mark.parametrize("count", [1, FEW + 1])
+@pytest.mark.parametrize("lane", ["a", "z"], ids=["before the others", "after the others"])
 async def test_rows_of_a_lane_that_does_not_exist_hinder_nobody(
-    outbox: Outbox, dispatch: Dispatch
+    outbox: Outbox, dispatch: Dispatch, lane: str, count: int
 ) -> None:
-    (unknown,) = await outbox.add(queue="nowhere:shared")
+    await outbox.add(count, queue=f"{lane}:shared")
     (known,) = await outbox.add()
     assert await dispatch() == 1
-    assert await outbox.states() == {unknown: "ready", known: "sent"}
+    assert (await outbox.states())[known] == "sent"
+    assert await outbox.count("ready") == count
+
+
+@pytest.mark.parametrize("count", [FEW, FEW + 1])
+async def test_few_rows_and_many_are_sent_each_orgs_by_priority(
+    outbox: Outbox, dispatch: Dispatch, deliver: Deliver, announcer: Announcer, io: Queue,
+    count: int,
+) -> None:  # fmt: skip
+    await announcer.announce({io: count})
+    for place in range(count):
+        await outbox.add(org=f"org {place % 3}", priority=place, run_id=uuid.UUID(int=place))
+    assert await dispatch() == count
+    sent = [entry.hint for entry in await deliver(io)]
+    for org in {hint.org for hint in sent}:
+        mine = [hint.run_id.int for hint in sent if hint.org == org]
+        assert mine == sorted(mine, reverse=True)
 
 
 async def test_the_relay_may_write_nothing_but_its_marks(

@@ -17,12 +17,12 @@ WITH RECURSIVE queues AS (
 SELECT lane, owner FROM queues
 
 -- name: few_ready
--- The first $1 ready rows of all queues, with the shard that each is in.
+-- The first $1 ready rows of all queues, with the shard that each is in; null where there is no such lane.
 SELECT o.lane, o.owner, o.slot % l.shards AS shard, o.outbox_id, o.org, o.run_id, o.step, o.traceparent, o.job,
        o.connection IS NOT NULL AS capacity
   FROM (SELECT * FROM outbox WHERE state = 'ready'
          ORDER BY lane, owner, org, priority DESC, job, outbox_id LIMIT $1) AS o
-  JOIN lanes AS l USING (lane)
+  LEFT JOIN lanes AS l USING (lane)
  ORDER BY o.lane, o.owner, o.org, o.priority DESC, o.job, o.outbox_id
 
 -- name: sent_queues
