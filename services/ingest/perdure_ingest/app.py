@@ -41,6 +41,7 @@ from perdure_ingest.coordinator import Coordinator
 from perdure_ingest.doors import Doors
 from perdure_ingest.gate.assembly import GateParts
 from perdure_ingest.http.server import HttpServer, HttpSettings
+from perdure_ingest.job_schemas import JobSchemas
 from perdure_ingest.job_servicer import JobServicer
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.servicers import (
@@ -67,7 +68,8 @@ class Ingest(Group):
         coordinator = Coordinator(client)
         watcher = RunWatcher(pool, limit=config.watch_limit, poll_seconds=config.watch_poll_seconds)
         tokens = PageTokens(config.page_token_key)
-        doors = Doors(pool, coordinator, tokens, watcher, config.watch_seconds)
+        job_schemas = JobSchemas(pool)
+        doors = Doors(pool, coordinator, tokens, job_schemas, watcher, config.watch_seconds)
         self.channel = client.channel
         self.pool = pool
         gate_parts = GateParts(config, pool, coordinator.keys)
@@ -97,6 +99,7 @@ class Ingest(Group):
             (
                 _OpenedPool(pool),
                 coordinator,
+                job_schemas,
                 gate_parts,
                 watcher,
                 listener,

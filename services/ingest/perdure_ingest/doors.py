@@ -11,17 +11,19 @@ from perdure_runtime.errors import InvalidArgument, NotFound, Reason
 from perdure_runtime.rpc.options import MAX_MESSAGE_BYTES
 
 from perdure_ingest.coordinator import Coordinator
+from perdure_ingest.job_schemas import JobSchemas
 from perdure_ingest.page_tokens import PageTokens
 from perdure_ingest.watch.watcher import RunWatcher
 
 
 @dataclass(frozen=True, slots=True)
 class Doors:
-    """One process' reads, changes, page tokens and watches."""
+    """One process' reads, changes, page tokens, job types and watches."""
 
     pool: asyncpg.Pool
     coordinator: Coordinator
     tokens: PageTokens
+    job_schemas: JobSchemas
     watcher: RunWatcher
     watch_seconds: float
 

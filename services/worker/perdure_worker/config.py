@@ -19,7 +19,7 @@ from perdure_runtime.config_groups import (
 from perdure_runtime.errors import FieldViolation
 from perdure_runtime.identity import process_name
 
-from perdure_worker.coordinator import MAX_ITEMS, USUAL_ITEMS
+from perdure_worker.coordinator import MAX_ITEMS
 from perdure_worker.egress.addresses import Network
 from perdure_worker.outcome import MAX_OUTPUT_BYTES
 from perdure_worker.pool_plans import MAX_SLOTS, PoolPlan, pool_plans
@@ -83,7 +83,7 @@ class WorkerConfig(
         5.0, min=0.0, unit="seconds", help="Longest time in which steps of one run follow in a row."
     )
     max_items: int = setting(
-        USUAL_ITEMS,
+        MAX_ITEMS,
         min=1,
         max=MAX_ITEMS,
         unit="items",

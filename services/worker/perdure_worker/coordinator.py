@@ -57,12 +57,7 @@ CALL_SECONDS = 5.0
 """Longest time of one call with its repeats; shorter than a hand-out's lease."""
 
 MAX_ITEMS = 256
-"""Most items that one message may be given."""
-
-USUAL_ITEMS = 64
-"""Most items of one message where nothing else is said (P5): few enough that one process works on
-some of them while the next works on others, and not all wait for each in turn.
-"""
+"""Most items of one message where nothing else is said (P5)."""
 
 NOT_NOW = (Unavailable, DeadlineExceeded, Aborted)
 """What says nothing about the items: the same call may go well later."""
@@ -88,7 +83,7 @@ class Coordinator:
         worker: str,
         queues: Sequence[str],
         clock: Clock,
-        max_items: int = USUAL_ITEMS,
+        max_items: int = MAX_ITEMS,
     ) -> None:
         self.max_items = max_items
         self._client = client

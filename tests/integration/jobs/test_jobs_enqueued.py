@@ -11,6 +11,7 @@ from uuid import UUID
 import asyncpg
 import pytest
 from perdure import Client, JobStatus, NewJob, PerdureApiError
+from perdure_testkit.api_keys import give_key
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
 
@@ -162,6 +163,32 @@ async def test_of_many_jobs_none_is_stored_if_one_is_malformed(
         error = await refusal(client.jobs.enqueue_many([NewJob(type="note")] * count))
         assert [one.field for one in error.fields] == ["jobs"]
     assert await stored(rows) == 0
+
+
+async def test_p12_calls_at_one_moment_are_each_judged_by_their_own_orgs_types(
+    client: Client, database: Database
+) -> None:
+    key = await give_key(await database.connect(), org="rival")
+    async with Client(client.address, api_key=key, timeout=20.0) as rival:
+        await rival.jobs.put_type("note", handler="note.take", payload_schema={"type": "integer"})
+        note, mail = NewJob(type="note", payload="text"), NewJob(type="mail", payload={"to": "ann"})
+        own = [client.jobs.enqueue_many([note, mail]) for _ in range(8)]
+        refused = [rival.jobs.enqueue_many([note]) for _ in range(8)]
+        unknown = [rival.jobs.enqueue_many([mail]) for _ in range(8)]
+        outcomes = await asyncio.gather(*own, *refused, *unknown, return_exceptions=True)
+    assert all(len(one) == 2 for one in outcomes[:8] if not isinstance(one, BaseException))
+    reasons = [getattr(one, "reason", "") for one in outcomes]
+    assert reasons == [""] * 8 + ["FIELD_INVALID"] * 8 + ["JOB_TYPE_NOT_FOUND"] * 8
+
+
+async def test_of_many_jobs_a_schema_that_was_just_put_is_the_one_they_must_fit(
+    client: Client,
+) -> None:
+    note = NewJob(type="note", payload="text")
+    await asyncio.gather(*(client.jobs.enqueue_many([note]) for _ in range(8)))
+    await client.jobs.put_type("note", handler="note.take", payload_schema={"type": "integer"})
+    error = await refusal(client.jobs.enqueue_many([note]))
+    assert error.reason == "FIELD_INVALID"
 
 
 async def test_of_many_jobs_one_whose_key_is_taken_does_not_hinder_the_others(

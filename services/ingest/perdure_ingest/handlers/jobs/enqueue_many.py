@@ -14,11 +14,8 @@ from perdure_contracts.v1.job_service_pb2 import (
     JobRefusal,
 )
 from perdure_machine.definition.inputs import with_defaults
-from perdure_machine.job_types import from_document, workflow_of
 from perdure_runtime.errors import FieldViolation, InvalidArgument, PerdureError, RetryableError
 from perdure_runtime.gate.identity import Caller
-from perdure_store.org_reads import reading
-from perdure_store.reads.jobs import read_latest_types
 
 from perdure_ingest import limits
 from perdure_ingest.doors import Doors
@@ -37,8 +34,9 @@ async def enqueue_jobs(
     """Enqueue what is asked, unless something of it is malformed."""
     items = _checked(caller, request.jobs)
     schemas = await _schemas(doors, caller, request.jobs)
-    # Apart from the event loop: together the payloads may be megabytes (P8).
-    await asyncio.to_thread(_check_payloads, request.jobs, schemas)
+    if any(schemas.values()):
+        # Apart from the event loop: together the payloads may be megabytes (P8).
+        await asyncio.to_thread(_check_payloads, request.jobs, schemas)
     outcomes = await asyncio.gather(
         *(_outcome(doors, item, job) for item, job in zip(items, request.jobs, strict=True))
     )
@@ -65,12 +63,11 @@ async def _schemas(
 ) -> Mapping[str, bytes]:
     """Return the payload schema of each type that is named, empty for none."""
     names = sorted({job.type for job in jobs})
-    async with reading(doors.pool, caller.org) as connection:
-        found = await read_latest_types(connection, caller.org, list(map(workflow_of, names)))
+    found = await doors.job_schemas.of(caller.org, names)
     for name in names:
-        if workflow_of(name) not in found:
+        if name not in found:
             raise job_type_not_found(name)
-    return {name: from_document(found[workflow_of(name)].document).payload_schema for name in names}
+    return {name: found[name] for name in names}
 
 
 def _check_payloads(jobs: Sequence[EnqueueJobRequest], schemas: Mapping[str, bytes]) -> None:
