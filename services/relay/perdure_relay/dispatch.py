@@ -111,7 +111,7 @@ class Dispatcher:
             name: sum(one.counts.get(name, 0) for one in done)
             for name in ("published", "recovered")
         }
-        self._quiet = counts["published"] <= FEW
+        self._quiet = counts["published"] <= FEW and not self._full
         return Pass(counts, more=any(one.more for one in done))
 
     async def _serve_all(self) -> list[Pass]:

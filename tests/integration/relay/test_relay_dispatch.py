@@ -10,6 +10,8 @@ from perdure_relay.dispatch import FEW
 from perdure_relay.parts import Parts
 from perdure_runtime.clock import FakeClock
 from perdure_runtime.fail_points import Pause, Raise, arm
+from perdure_store import outbox as outbox_reads
+from perdure_store.pool import Connection
 from perdure_streams.announce import Announcer
 from perdure_streams.consumer import Entry
 from perdure_streams.names import Queue, StreamName
@@ -174,6 +176,29 @@ async def test_few_rows_and_many_are_sent_each_orgs_by_priority(
     for org in {hint.org for hint in sent}:
         mine = [hint.run_id.int for hint in sent if hint.org == org]
         assert mine == sorted(mine, reverse=True)
+
+
+async def test_p6_it_is_not_asked_of_a_backlog_whether_it_is_small(
+    outbox: Outbox, dispatch: Dispatch, announcer: Announcer, io: Queue,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    await announcer.announce({io: 1})
+    await outbox.add(2 * FEW)
+    assert 0 < await dispatch() < FEW
+    asked = []
+
+    async def few_ready(connection: Connection, limit: int) -> object:
+        asked.append(limit)
+        return await read(connection, limit)
+
+    read = outbox_reads.few_ready
+    monkeypatch.setattr(outbox_reads, "few_ready", few_ready)
+    await dispatch()
+    assert asked == []
+    await announcer.announce({io: 2 * FEW})
+    for _ in range(3):  # the rest goes, then nothing is found, then it is asked
+        await dispatch()
+    assert asked == [FEW]
 
 
 async def test_the_relay_may_write_nothing_but_its_marks(
