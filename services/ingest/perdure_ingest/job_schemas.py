@@ -1,7 +1,7 @@
 """The payload schemas of job types, read once for all calls that wait for them.
 
 A call's read begins after the call came, so a version of a type put before is the one read.
-Each org's part is read as that org (row-level security).
+Each org's part is read as that org (row-level security), and fails for that org alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ class JobSchemas(Component):
 
     def __init__(self, pool: asyncpg.Pool) -> None:
         super().__init__()
-        self._reads: Batcher[_Wanted, Schemas] = Batcher(partial(_read, pool), MAX_CALLS)
+        self._reads: Batcher[_Wanted, Schemas | BaseException] = Batcher(
+            partial(_read, pool), MAX_CALLS
+        )
 
     async def on_start(self) -> None:
         """Take calls."""
@@ -52,14 +54,19 @@ class JobSchemas(Component):
 
         Raises Unavailable when the database cannot be used.
         """
-        return await self._reads.submit(_Wanted(org, frozenset(types)))
+        found = await self._reads.submit(_Wanted(org, frozenset(types)))
+        if isinstance(found, BaseException):
+            raise found
+        return found
 
 
-async def _read(pool: asyncpg.Pool, wanted: Sequence[_Wanted]) -> list[Schemas]:
+async def _read(pool: asyncpg.Pool, wanted: Sequence[_Wanted]) -> list[Schemas | BaseException]:
     types: defaultdict[str, set[str]] = defaultdict(set)
     for one in wanted:
         types[one.org] |= one.types
-    read = await asyncio.gather(*(_read_org(pool, org, names) for org, names in types.items()))
+    read = await asyncio.gather(
+        *(_read_org(pool, org, names) for org, names in types.items()), return_exceptions=True
+    )
     found = dict(zip(types, read, strict=True))
     return [found[one.org] for one in wanted]
 

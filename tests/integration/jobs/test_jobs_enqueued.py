@@ -11,6 +11,10 @@ from uuid import UUID
 import asyncpg
 import pytest
 from perdure import Client, JobStatus, NewJob, PerdureApiError
+from perdure_ingest import job_schemas
+from perdure_runtime.errors import Reason, Unavailable
+from perdure_store.pool import Connection
+from perdure_store.reads.jobs import read_latest_types
 from perdure_testkit.api_keys import give_key
 from perdure_testkit.calls import Calls
 from perdure_testkit.database import Database
@@ -179,6 +183,26 @@ async def test_p12_calls_at_one_moment_are_each_judged_by_their_own_orgs_types(
     assert all(len(one) == 2 for one in outcomes[:8] if not isinstance(one, BaseException))
     reasons = [getattr(one, "reason", "") for one in outcomes]
     assert reasons == [""] * 8 + ["FIELD_INVALID"] * 8 + ["JOB_TYPE_NOT_FOUND"] * 8
+
+
+async def test_a_read_of_job_types_that_fails_for_one_org_fails_for_no_other(
+    client: Client, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken_for_rival(connection: Connection, org: str, names: list[str]) -> Any:
+        if org == "rival":
+            raise Unavailable("no", reason=Reason.STORE_UNAVAILABLE)
+        return await read_latest_types(connection, org, names)
+
+    pool = await database.open_pool("ingest")
+    schemas = job_schemas.JobSchemas(pool)
+    await schemas.start()
+    monkeypatch.setattr(job_schemas, "read_latest_types", broken_for_rival)
+    found, broken = await asyncio.gather(
+        schemas.of("default", ["note"]), schemas.of("rival", ["note"]), return_exceptions=True
+    )
+    assert found == {"note": b""}
+    assert isinstance(broken, Unavailable)
+    await schemas.stop()
 
 
 async def test_of_many_jobs_a_schema_that_was_just_put_is_the_one_they_must_fit(
