@@ -22,11 +22,12 @@ def fake_python(folder: Path, *, is_old: bool) -> Path:
     return python
 
 
-def refusal(folder: Path, *arguments: str) -> list[str]:
+def refusal(folder: Path, *arguments: str, distribution: Path | None = None) -> list[str]:
     """Run the script with only `folder` on the PATH and return the lines that it says."""
+    own = distribution or folder / "absent"
     done = subprocess.run(
         ["/bin/sh", str(SCRIPT), str(folder / "uv"), *arguments],
-        env={"PATH": str(folder)},
+        env={"PATH": str(folder), "DISTRIBUTION_PYTHON": str(own)},
         check=False,
         capture_output=True,
         text=True,
@@ -57,3 +58,19 @@ def test_a_missing_venv_module_is_named(tmp_path: Path) -> None:
         f"  {python}",
         "  Install it (Debian, Ubuntu: apt install python3-venv) and run make setup again.",
     ]
+
+
+def test_the_python_of_the_distribution_comes_before_another(tmp_path: Path) -> None:
+    fake_python(tmp_path, is_old=False)
+    own = tmp_path / "distribution"
+    own.write_text('#!/bin/sh\ncase "$*" in *venv*--clear*) echo chosen >&2; exit 1 ;; esac\n')
+    own.chmod(0o755)
+    assert refusal(tmp_path, distribution=own) == ["chosen"]
+
+
+def test_one_with_venv_comes_before_one_without(tmp_path: Path) -> None:
+    own = fake_python(tmp_path, is_old=False).rename(tmp_path / "distribution")
+    other = tmp_path / "python3"
+    other.write_text('#!/bin/sh\ncase "$*" in *venv*--clear*) echo chosen >&2; exit 1 ;; esac\n')
+    other.chmod(0o755)
+    assert refusal(tmp_path, distribution=own) == ["chosen"]
