@@ -32,6 +32,9 @@ SLOTS = 256
 LOOK_EVERY = 0.25  # seconds
 WITHIN = 900.0  # seconds
 PATIENCE = 60.0  # seconds
+LAST_FEW = 16
+"""Runs that were started last and so end among the last."""
+
 TRIES = 50
 """Of a call: services that were started anew are reached again after a pause."""
 
@@ -92,12 +95,18 @@ class Rig:
     async def wait_ended(self, runs: Sequence[UUID], every: float = LOOK_EVERY) -> None:
         """Wait until all of these runs have completed. Raises Unfinished if one did not."""
         give_up = time.monotonic() + WITHIN
+        # The last few are asked about until they have ended: to ask about all costs what it is
+        # the services' turn to use.
+        for asked in (runs[-LAST_FEW:], runs):
+            await self._wait_ended(asked, every, give_up)
+        if broken := await self.database.fetchval(_NOT_COMPLETED, runs):
+            raise Unfinished(f"{broken} of {len(runs)} runs did not complete")
+
+    async def _wait_ended(self, runs: Sequence[UUID], every: float, give_up: float) -> None:
         while await self.database.fetchval(_UNFINISHED, runs):
             if time.monotonic() > give_up:
                 raise Unfinished(f"runs still run after {WITHIN:g} s; logs: {self.stack.directory}")
             await asyncio.sleep(every)
-        if broken := await self.database.fetchval(_NOT_COMPLETED, runs):
-            raise Unfinished(f"{broken} of {len(runs)} runs did not complete")
 
     async def seconds_of(self, start: Callable[[], Awaitable[Sequence[UUID]]]) -> float:
         """Return the seconds from just before a start of runs to the end of the last of them."""
