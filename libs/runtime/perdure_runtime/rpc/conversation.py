@@ -66,9 +66,12 @@ class _Line:
         self._reading = asyncio.create_task(self._read(), context=Context())
 
     async def ask(self, method: str, message: bytes, timeout: float) -> ConverseResponse:
-        """Return the answer to a call. Raises what ended the stream before it came."""
-        number = next(self._ids)
-        answer: asyncio.Future[ConverseResponse] = asyncio.get_running_loop().create_future()
+        """Return the answer to a call. Raises what ended the stream before it came, TimeoutError
+        after `timeout` seconds.
+        """
+        number, loop = next(self._ids), asyncio.get_running_loop()
+        answer: asyncio.Future[ConverseResponse] = loop.create_future()
+        alarm = loop.call_later(timeout, _give_up, answer)
         self._waiting[number] = answer
         self._outgoing.append(
             ConverseRequest(
@@ -80,6 +83,7 @@ class _Line:
         try:
             return await answer
         finally:
+            alarm.cancel()
             self._waiting.pop(number, None)
             self._hang_up_if_done()
 
@@ -148,8 +152,7 @@ class Conversation:
             return None
         line = self._current()
         try:
-            async with asyncio.timeout(timeout):
-                answer = await line.ask(method, message, timeout)
+            answer = await line.ask(method, message, timeout)
         except TimeoutError as error:
             line.retire()
             raise DeadlineExceeded(
@@ -248,6 +251,11 @@ def too_large(method: str, size: int) -> InvalidArgument:
         f"{method}: a message of {size} bytes is larger than {MAX_BYTES}",
         reason=Reason.PAYLOAD_TOO_LARGE,
     )
+
+
+def _give_up(answer: asyncio.Future[ConverseResponse]) -> None:
+    if not answer.done():
+        answer.set_exception(TimeoutError())
 
 
 def _error(status: Status) -> PerdureError:

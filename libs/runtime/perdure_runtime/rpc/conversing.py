@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from time import perf_counter
 from typing import Any
 
@@ -14,6 +15,7 @@ from google.protobuf.message_factory import GetMessageClass
 from perdure_contracts.internal.v1.converse_pb2 import ConverseRequest, ConverseResponse
 
 from perdure_runtime.errors import Reason, Unimplemented
+from perdure_runtime.metrics import Counter, Histogram
 from perdure_runtime.rpc import deadline
 from perdure_runtime.rpc.conversation import MAX_BYTES, METHOD, too_large
 from perdure_runtime.rpc.errors import to_status
@@ -98,8 +100,8 @@ class Conversing:
             code = str(known.code)
             answer = ConverseResponse(id=request.id, error=to_status(known))
         answers.put_nowait(answer)
-        HANDLED.labels(path, code).inc()
-        SECONDS.labels(path).observe(perf_counter() - began)
+        _handled(path, code).inc()
+        _seconds(path).observe(perf_counter() - began)
 
     async def _served(
         self, request: ConverseRequest, method: _Method | None, context: Context
@@ -117,6 +119,16 @@ class Conversing:
         if len(message) > MAX_BYTES:
             raise too_large(request.method, len(message))
         return message
+
+
+@cache
+def _handled(path: str, code: str) -> Counter:
+    return HANDLED.labels(path, code)
+
+
+@cache
+def _seconds(path: str) -> Histogram:
+    return SECONDS.labels(path)
 
 
 def _methods(servicer: object, service: ServiceDescriptor) -> Mapping[str, _Method]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from typing import Any
 
 from perdure_runtime.errors import DeadlineExceeded, Reason
 
@@ -26,25 +25,32 @@ def budget(seconds: float | None) -> float | None:
     return min(bounds, default=None)
 
 
-@asynccontextmanager
-async def within(seconds: float | None) -> AsyncIterator[None]:
+class within:
     """Give the body at most `seconds`, and no more than it had already.
 
     Raises DeadlineExceeded when the body took longer; a TimeoutError of the body passes unchanged.
     """
-    allowed = budget(seconds)
-    if allowed is None:
-        yield
-        return
-    token = _ends_at.set(asyncio.get_running_loop().time() + allowed)
-    try:
-        async with asyncio.timeout(allowed) as timer:
-            yield
-    except TimeoutError as error:
-        if not timer.expired():
-            raise
-        raise DeadlineExceeded(
-            f"not done within {allowed:.3g} seconds", reason=Reason.DEADLINE_EXCEEDED
-        ) from error
-    finally:
-        _ends_at.reset(token)
+
+    __slots__ = ("_allowed", "_timer", "_token")
+
+    def __init__(self, seconds: float | None) -> None:
+        self._allowed = budget(seconds)
+
+    async def __aenter__(self) -> None:
+        if self._allowed is None:
+            return
+        ends_at = asyncio.get_running_loop().time() + self._allowed
+        self._token = _ends_at.set(ends_at)
+        self._timer = asyncio.timeout_at(ends_at)
+        await self._timer.__aenter__()
+
+    async def __aexit__(self, *raised: Any) -> None:
+        if self._allowed is None:
+            return
+        _ends_at.reset(self._token)
+        try:
+            await self._timer.__aexit__(*raised)
+        except TimeoutError as error:
+            raise DeadlineExceeded(
+                f"not done within {self._allowed:.3g} seconds", reason=Reason.DEADLINE_EXCEEDED
+            ) from error
