@@ -11,6 +11,7 @@ import pytest
 from opentelemetry import trace
 from opentelemetry.instrumentation.asyncpg import AsyncPGInstrumentor
 from opentelemetry.instrumentation.redis import RedisInstrumentor
+from opentelemetry.instrumentation.utils import is_instrumentation_enabled
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 from perdure_runtime import tracing
 from perdure_runtime.fail_points import Registry
@@ -95,6 +96,32 @@ async def test_an_error_that_leaves_a_span_marks_it(traced: Traced) -> None:
     with pytest.raises(KeyError), tracing.span("fails"):
         raise KeyError
     assert (await traced.spans())["fails"].status.code == 2
+
+
+async def test_a_span_of_work_that_is_over_lies_in_its_trace_and_in_its_time(
+    traced: Traced,
+) -> None:
+    tracing.note_span("done", parent=REMOTE, began=1_000_000_000, attributes={"run": "r"})
+    tracing.note_span("failed", parent=REMOTE, began=1, attributes={}, error=KeyError("x"))
+    spans = await traced.spans()
+    done, failed = spans["done"], spans["failed"]
+    assert (done.trace_id.hex(), done.parent_span_id.hex()) == (REMOTE_TRACE, REMOTE.split("-")[2])
+    assert done.start_time_unix_nano == 1_000_000_000 < done.end_time_unix_nano
+    assert (done.status.code, failed.status.code) == (0, 2)
+    assert failed.events[0].name == "exception"
+
+
+async def test_within_quiet_drivers_make_no_spans_and_ours_go_on(traced: Traced) -> None:
+    with tracing.span("outer"), tracing.quiet():
+        assert not is_instrumentation_enabled()
+        with tracing.span("inner"):
+            pass
+    assert is_instrumentation_enabled()
+    with tracing.quiet():
+        assert not is_instrumentation_enabled()
+    assert is_instrumentation_enabled()
+    spans = await traced.spans()
+    assert spans["inner"].parent_span_id == spans["outer"].span_id
 
 
 async def test_the_decision_of_the_first_hop_is_kept(collector: Collector) -> None:

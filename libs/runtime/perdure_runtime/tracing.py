@@ -11,8 +11,8 @@ left alone: it belongs to whoever embeds us.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -133,6 +133,25 @@ def span(
     return open_span(_state.active.tracer, name, parent, kind, attributes, links)
 
 
+def note_span(
+    name: str,
+    *,
+    parent: str,
+    began: int,
+    attributes: Mapping[str, Attribute],
+    error: Exception | None = None,
+) -> None:
+    """Make a span of work that is over, which no `with` could hold: it ends now.
+
+    `began` is in nanoseconds since 1970, `error` what it failed with; the rest as for `span`.
+    """
+    if _state.active is None:
+        return
+    from perdure_runtime.tracing_setup import note_ended
+
+    note_ended(_state.active.tracer, name, parent, began, attributes, error)
+
+
 def is_recorded(traceparent: str) -> bool:
     """Tell whether a span that continues there may be recorded; else it may be left out."""
     return _state.active is not None and not _UNRECORDED.fullmatch(traceparent)
@@ -153,16 +172,13 @@ def log_fields() -> Mapping[str, str]:
     return {"trace_id": text.split("-")[1]} if text else {}
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
+def quiet() -> AbstractContextManager[object]:
     """Within, libraries make no spans of their own; polling loops would bury the rest."""
     if _state.active is None:
-        yield
-        return
-    from opentelemetry.instrumentation.utils import suppress_instrumentation
+        return _NO_SPAN
+    from perdure_runtime.tracing_setup import Quiet
 
-    with suppress_instrumentation():
-        yield
+    return Quiet()
 
 
 def server_interceptors(untraced: Collection[str]) -> tuple[grpc.aio.ServerInterceptor, ...]:

@@ -8,9 +8,10 @@ from contextvars import Token
 
 import grpc
 from opentelemetry import trace
-from opentelemetry.context import Context, attach, detach
+from opentelemetry.context import Context, attach, detach, get_current
 from opentelemetry.exporter.otlp.proto.grpc.trace_exporter import OTLPSpanExporter
 from opentelemetry.instrumentation.grpc import aio_client_interceptors, aio_server_interceptor
+from opentelemetry.instrumentation.utils import suppress_instrumentation
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
@@ -32,6 +33,18 @@ EXPORT_TIMEOUT_SECONDS = 5
 _PLUMBING = ("/grpc.health.", "/grpc.reflection.")
 _W3C = TraceContextTextMapPropagator()
 _NOTHING = Context()
+
+
+def _made_quiet() -> Context:
+    before = attach(_NOTHING)
+    try:
+        with suppress_instrumentation():
+            return get_current()
+    finally:
+        detach(before)
+
+
+_QUIET = _made_quiet()
 
 
 class RootSampler(Sampler):
@@ -120,6 +133,24 @@ def open_span(
         yield OpenSpan(inner)
 
 
+def note_ended(
+    tracer: trace.Tracer,
+    name: str,
+    parent: str,
+    began: int,
+    attributes: Mapping[str, Attribute],
+    error: Exception | None,
+) -> None:
+    """Make an ended span as `tracing.note_span` describes."""
+    noted = tracer.start_span(
+        name, context=_context_of(parent), attributes=dict(attributes), start_time=began
+    )
+    if error is not None:
+        noted.record_exception(error)
+        noted.set_status(trace.Status(trace.StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+    noted.end()
+
+
 class UnrecordedSpan:
     """A span in a trace that nobody records: what is within keeps the decision of its parent.
 
@@ -146,6 +177,22 @@ class UnrecordedSpan:
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
+        detach(self._token)
+
+
+class Quiet:
+    """A part of the work in which instrumented libraries make no spans.
+
+    Most often nothing else is set by then, and the context is one that was made before.
+    """
+
+    __slots__ = ("_token",)
+
+    def __enter__(self) -> None:
+        now = get_current()
+        self._token = attach(Context({**now, **_QUIET}) if now else _QUIET)
+
+    def __exit__(self, *_: object) -> None:
         detach(self._token)
 
 

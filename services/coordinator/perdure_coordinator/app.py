@@ -60,6 +60,7 @@ from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.key_servicer import Keys
+from perdure_coordinator.prepared import plain_message
 from perdure_coordinator.scaler import Scaler
 from perdure_coordinator.sealing import parse_keys
 from perdure_coordinator.servicers import Connections, Control, Coordinator
@@ -144,8 +145,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         count(changes)
 
     def plainly_written(written: Collection[Plain]) -> None:
-        wake_ups.plainly_written()
-        count_plain(written)
+        wake_ups.plainly_written(ended=count_plain(written) > 0)
 
     subjects = SubjectKey(config.subject_key.encode())
     remembered = RememberedRuns(config.remembered_runs)
@@ -172,6 +172,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         process.clock,
         count=config.committers,
         max_batch=config.max_batch,
+        prepare=plain_message,
     )
     starting = _held(config, process, "starts")
     starts = Batcher[StartRequest, StartOutcome](partial(_start, starter, starting), MAX_STARTS)

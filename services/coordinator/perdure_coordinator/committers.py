@@ -18,6 +18,7 @@ from uuid import UUID
 from weakref import WeakValueDictionary
 
 import asyncpg
+from google.protobuf.message import Message
 from perdure_machine.events import Event, ExpireLease
 from perdure_machine.replies import Reply, Stale
 from perdure_runtime.batching import Batcher
@@ -27,7 +28,7 @@ from perdure_runtime.lifecycle import Component
 from perdure_runtime.logs import log_failure
 from perdure_runtime.metrics import SIZE_BUCKETS, counter, histogram
 from perdure_store.apply.applier import Applier
-from perdure_store.apply.batch import Answers, OrgEvent, Plain, RunEvents, Skipped
+from perdure_store.apply.batch import Answers, Meanwhile, OrgEvent, Plain, RunEvents, Skipped
 from perdure_store.apply.write import GuardFailed
 from perdure_store.held import HeldConnection
 from perdure_store.pool import Connection, acquire
@@ -48,8 +49,13 @@ _logger = logging.getLogger(__name__)
 
 Answer = Reply | PerdureError
 
-PlainlyApplied = Callable[[Connection, Sequence[RunEvents]], Awaitable[Mapping[UUID, Plain]]]
+PlainlyApplied = Callable[
+    [Connection, Sequence[RunEvents], Meanwhile], Awaitable[Mapping[UUID, Plain]]
+]
 """Applies what is plain of a batch, and returns it."""
+
+Prepare = Callable[[Plain], Message | None]
+"""Makes the message that tells of what was decided."""
 
 Submission = tuple[UUID, str, Event]
 """A run, the org that the sender acts for, and what happens to the run."""
@@ -60,6 +66,14 @@ class HeldElsewhere(Aborted):
 
     def __init__(self) -> None:
         super().__init__("the run is being changed elsewhere", reason=Reason.RETRY)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What became of a plain event, and the message that tells it."""
+
+    reply: Reply
+    message: Message | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +102,8 @@ class _Placed:
 class Committers(Component):
     """Applies events, each where its run's other events of this process are applied.
 
-    `count` transactions are under way at once, each of at most `max_batch` events.
+    `count` transactions are under way at once, each of at most `max_batch` events. `prepare` is
+    called for plain events while the database writes them.
     """
 
     def __init__(
@@ -100,8 +115,10 @@ class Committers(Component):
         *,
         count: int,
         max_batch: int,
+        prepare: Prepare,
     ) -> None:
         super().__init__()
+        self._prepare = prepare
         self._applier = applier
         self._spare = spare
         self._held = [
@@ -112,7 +129,7 @@ class Committers(Component):
             for held in self._held
         ]
         self._plainly = HeldConnection(url, clock, application_name="perdure-coordinator-plain")
-        self._plain = Batcher[_Submitted, Reply | None](
+        self._plain = Batcher[_Submitted, Prepared | None](
             partial(self._commit_plainly, self._plainly, applier.apply_plainly), max_batch
         )
         self._timed = [
@@ -120,7 +137,7 @@ class Committers(Component):
             for _ in range(TIMER_LANES)
         ]
         self._timers = [
-            Batcher[_Submitted, Reply | None](
+            Batcher[_Submitted, Prepared | None](
                 partial(self._commit_plainly, held, applier.apply_waits), max_batch
             )
             for held in self._timed
@@ -160,9 +177,9 @@ class Committers(Component):
         """
         submitted = _Submitted(run_id, OrgEvent(org, event))
         if self._applier.remembers(run_id):
-            reply = await self._plain.submit(submitted)
-            if reply is not None:
-                return reply
+            prepared = await self._plain.submit(submitted)
+            if prepared is not None:
+                return prepared.reply
         batcher = self._batchers[run_id.int % len(self._batchers)]
         placed = await batcher.submit(submitted)
         answer = await placed.answer(patience)
@@ -170,7 +187,9 @@ class Committers(Component):
             raise answer
         return answer
 
-    async def submit_plain(self, submissions: Sequence[Submission | None]) -> list[Answer | None]:
+    async def submit_plain(
+        self, submissions: Sequence[Submission | None]
+    ) -> list[Prepared | PerdureError | None]:
         """Apply those that are plain, in one batch, and answer in order.
 
         None stands for what is not plain, and is to be submitted by itself.
@@ -189,23 +208,29 @@ class Committers(Component):
             self._timers[run_id.int % TIMER_LANES].put(_Submitted(run_id, OrgEvent(org, event)))
             for run_id, org, event in submissions
         ]
-        return [await _answer(one) for one in waiting]
+        answers = [await _answer(one) for one in waiting]
+        return [one.reply if isinstance(one, Prepared) else one for one in answers]
 
     async def _commit_plainly(
         self, held: HeldConnection, apply: PlainlyApplied, batch: list[_Submitted]
-    ) -> list[Reply | None]:
+    ) -> list[Prepared | None]:
         """Apply what is plain; None stands for what the run's committer is to take."""
+        prepared: dict[UUID, Prepared] = {}
+
+        def prepare(decided: Mapping[UUID, Plain]) -> None:
+            for run_id, one in decided.items():
+                prepared[run_id] = Prepared(one.reply, self._prepare(one))
+
         connection = await held.get()
         try:
-            done = await apply(connection, _grouped(batch))
+            done = await apply(connection, _grouped(batch), prepare)
         except Unavailable:
             raise
         except Exception as error:  # noqa: BLE001 - the committer tells the sender what is wrong
             log_failure(_logger, "events.not_plain", error)
             return [None] * len(batch)
         BATCH_EVENTS.observe(len(done))
-        found = (done.get(one.run_id) for one in batch)
-        return [None if one is None else one.reply for one in found]
+        return [prepared[one.run_id] if one.run_id in done else None for one in batch]
 
     async def _commit(self, held: HeldConnection, batch: list[_Submitted]) -> list[_Placed]:
         BATCH_EVENTS.observe(len(batch))
@@ -252,7 +277,9 @@ class Committers(Component):
         return _joined([outcome])
 
 
-async def _answer(waiting: asyncio.Future[Reply | None]) -> Answer | None:
+async def _answer(
+    waiting: asyncio.Future[Prepared | None],
+) -> Prepared | PerdureError | None:
     try:
         return await waiting
     except PerdureError as error:

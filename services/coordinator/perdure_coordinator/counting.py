@@ -28,11 +28,12 @@ def count(changes: Sequence[Changes]) -> None:
             ATTEMPTS.labels(str(attempt.outcome)).inc()
 
 
-def count_plain(written: Collection[Plain]) -> None:
-    """Count the attempts and the runs that ended in what was decided at once."""
+def count_plain(written: Collection[Plain]) -> int:
+    """Count the attempts and the runs that ended in what was decided at once; return the latter."""
     runs = sum(isinstance(one, LastReport | LastWait) for one in written)
     attempts = sum(isinstance(one, HandOver | LastReport) for one in written)
     if attempts:
         ATTEMPTS.labels(str(AttemptOutcome.COMPLETED)).inc(attempts)
     if runs:
         RUNS_ENDED.labels(str(RunStatus.COMPLETED)).inc(runs)
+    return runs

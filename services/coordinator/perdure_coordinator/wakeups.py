@@ -2,13 +2,15 @@
 
 A wake-up is a hint that nobody waits for: who misses one looks again within 50 ms. One that could
 not be sent is kept and sent with the next try. That runs changed is news for people, who do not
-mind if it gathers for a moment; what lets work begin is told at once.
+mind if it gathers for a moment, and for longer where they only went on; what lets work begin is
+told at once.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Sequence
 
 from perdure_machine.changes import Changes
@@ -33,6 +35,9 @@ RETRY_SECONDS = 0.5
 WATCHERS_SECONDS = 0.01
 """How long news for watchers of runs alone may gather."""
 
+PROGRESS_SECONDS = 0.05
+"""How long news may gather that runs went on by a step."""
+
 _logger = logging.getLogger(__name__)
 
 
@@ -49,27 +54,25 @@ class WakeUps(Component):
             direct_url, self._clock, application_name="perdure-coordinator-wakeups"
         )
         self._channels: set[str] = set()
-        self._something = asyncio.Event()
-        self._urgent = asyncio.Event()
+        self._due = math.inf
+        self._sooner = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def committed(self, changes: Sequence[Changes]) -> None:
         """Note what a transaction wrote; called after its commit (R2)."""
-        self._channels.add(RUNS)
-        self._something.set()
+        self._tell(RUNS, WATCHERS_SECONDS)
         if any(one.enqueue or one.freed for one in changes):
-            self._tell_at_once(OUTBOX)
+            self._tell(OUTBOX, 0.0)
         if any(one.set_timers for one in changes):
-            self._tell_at_once(TIMERS)
+            self._tell(TIMERS, 0.0)
 
-    def plainly_written(self) -> None:
-        """Note that runs went on, or ended, without anything to deliver; after that was written."""
-        self._channels.add(RUNS)
-        self._something.set()
+    def plainly_written(self, *, ended: bool) -> None:
+        """Note that runs went on without anything to deliver, or ended; after that was written."""
+        self._tell(RUNS, WATCHERS_SECONDS if ended else PROGRESS_SECONDS)
 
     def rows_ready(self) -> None:
         """Note that outbox rows were let go by what is no event of a run; after its commit."""
-        self._tell_at_once(OUTBOX)
+        self._tell(OUTBOX, 0.0)
 
     async def on_start(self) -> None:
         """Begin to send, unless nothing is to be sent."""
@@ -84,17 +87,19 @@ class WakeUps(Component):
             await finish(self._task)
         await self._held.close()
 
-    def _tell_at_once(self, channel: str) -> None:
+    def _tell(self, channel: str, within: float) -> None:
         self._channels.add(channel)
-        self._urgent.set()
-        self._something.set()
+        due = self._clock.monotonic() + within
+        if due < self._due:
+            self._due = due
+            self._sooner.set()
 
     async def _gather(self) -> set[str]:
-        """Wait for news, and return the channels that they are for."""
-        await self._something.wait()
-        await self._clock.wait(self._urgent, WATCHERS_SECONDS)
-        self._something.clear()
-        self._urgent.clear()
+        """Wait until news are due, and return the channels that they are for."""
+        while (left := self._due - self._clock.monotonic()) > 0:
+            await self._clock.wait(self._sooner, None if left == math.inf else left)
+            self._sooner.clear()
+        self._due = math.inf
         channels, self._channels = self._channels, set()
         return channels
 
@@ -110,8 +115,8 @@ class WakeUps(Component):
                 if not failing:
                     log_failure(_logger, "wakeup.failed", error)
                 failing = True
-                self._channels |= channels
-                self._something.set()
+                for channel in channels:
+                    self._tell(channel, 0.0)
                 await self._clock.sleep(RETRY_SECONDS)
 
     async def _notify(self, channels: list[str]) -> None:

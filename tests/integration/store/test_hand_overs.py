@@ -12,7 +12,7 @@ import pytest
 from perdure_machine.decide.hand_over import HandOver
 from perdure_machine.events import CancelRun, PauseRun
 from perdure_machine.replies import Applied, Cancelled, Granted, Stale
-from perdure_runtime.fail_points import FailPointHit, Raise, arm
+from perdure_runtime.fail_points import FailPointHit, Pause, Raise, arm
 from perdure_store.apply.applier import Applier
 from perdure_store.apply.batch import Answers, OrgEvent, Plain, RunEvents, Skipped
 from perdure_store.apply.catalogue import Catalogue
@@ -129,6 +129,28 @@ async def test_the_answer_is_the_same_and_the_run_goes_on_to_its_end(
     step = await driver.step(run, "d")
     assert step.input == b'{"of":7}'
     assert (await driver.step(run, "b")).input == b'{"got":{"out": [1, "\\u00fc"]}}'
+
+
+async def test_what_tells_of_it_is_made_while_it_is_written_and_forgotten_if_it_is_not(
+    driver: Driver, port: PostgresPort, written: Written, database: Database
+) -> None:
+    await driver.publish(CHAIN)
+    held = await driver.acquire(await driver.start(b'{"n": 7}'), "a")
+    run, connection = held.run.run_id, await database.connect("coordinator")
+    moved = [RunEvents(run, (OrgEvent(ORG, CancelRun()),))]
+    event = OrgEvent(ORG, success(held, offer=offer_of(f"io:{ORG}")))
+    made: list[UUID] = []
+    with arm(WRITE, "before", pause := Pause()):
+        applying = asyncio.create_task(
+            port.applier.apply_plainly(port.coordinator, [RunEvents(run, (event,))], made.extend)
+        )
+        await pause.reached.wait()
+        await applier(Written(), remembered=0).apply(connection, moved, wait=True)
+        assert (made, written.hand_overs) == ([run], 0)
+        pause.release.set()
+        assert await applying == {}
+    assert (made, written.hand_overs) == ([run], 0)
+    assert not port.applier.remembers(run)
 
 
 async def test_r5_a_repeated_report_gets_the_same_step_again(

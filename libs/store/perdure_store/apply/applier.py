@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -24,6 +25,7 @@ from perdure_store.apply.batch import (
     MAX_WIDENINGS,
     Answers,
     Committed,
+    Meanwhile,
     OrgEvent,
     Plain,
     PlainlyWritten,
@@ -62,6 +64,10 @@ REMEMBERED_RUNS = 10_000
 
 def _tell_nobody(_written: Collection[Plain]) -> None:
     """Do nothing about what was written."""
+
+
+def _do_nothing(_decided: Mapping[UUID, Plain]) -> None:
+    """Prepare nothing while it is written."""
 
 
 @dataclass(slots=True)
@@ -118,17 +124,23 @@ class Applier:
         return self._remembered.has(run_id)
 
     async def apply_plainly(
-        self, connection: Connection, batch: Sequence[RunEvents]
+        self,
+        connection: Connection,
+        batch: Sequence[RunEvents],
+        meanwhile: Meanwhile = _do_nothing,
     ) -> dict[UUID, Plain]:
         """Apply the plain cases of remembered runs, and return these; nobody is waited for.
 
         Raises what the database raises; what was applied then is a repeat (R5).
         """
         decided = decide_plainly(self._remembered, self._catalogue, batch)
-        return await self._write_plainly(connection, decided)
+        return await self._write_plainly(connection, decided, meanwhile)
 
     async def apply_waits(
-        self, connection: Connection, batch: Sequence[RunEvents]
+        self,
+        connection: Connection,
+        batch: Sequence[RunEvents],
+        meanwhile: Meanwhile = _do_nothing,
     ) -> dict[UUID, Plain]:
         """Apply the timers that plainly end their runs, and return these; nobody is waited for.
 
@@ -137,14 +149,23 @@ class Applier:
         if not self._remembered.remembers_any:
             return {}
         decided = await decide_waits(connection, self._catalogue, batch)
-        return await self._write_plainly(connection, decided)
+        return await self._write_plainly(connection, decided, meanwhile)
 
     async def _write_plainly(
-        self, connection: Connection, decided: Mapping[UUID, Plain]
+        self, connection: Connection, decided: Mapping[UUID, Plain], meanwhile: Meanwhile
     ) -> dict[UUID, Plain]:
-        written = await write_plainly(connection, decided, retention=self._retention)
-        for one in written.values():
-            self._remembered.note(one.run, held_after(one))
+        if not decided:
+            return {}
+        writing = asyncio.create_task(write_plainly(connection, decided, retention=self._retention))
+        try:
+            await asyncio.sleep(0)  # by then the statement is sent
+            for one in decided.values():
+                self._remembered.note(one.run, held_after(one))
+            meanwhile(decided)
+        finally:
+            written = await writing
+        for run_id in decided.keys() - written.keys():
+            self._remembered.take(run_id)
         if written:
             self._plainly_written(written.values())
         return written

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -52,6 +52,9 @@ Plain = HandOver | TakeUp | LastReport | LastWait
 
 PlainlyWritten = Callable[[Collection[Plain]], None]
 """Told what of that was written, after it."""
+
+Meanwhile = Callable[[Mapping[UUID, Plain]], None]
+"""Told what was decided, by run, while the database writes it: nothing of it is certain yet."""
 
 Answers = tuple[Reply | PerdureError, ...]
 """One answer per event of a run, in order."""

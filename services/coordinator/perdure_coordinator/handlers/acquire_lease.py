@@ -21,9 +21,9 @@ from perdure_machine.replies import Blocked, Gone, Granted, Reply
 from perdure_runtime.errors import Aborted, NotFound, PerdureError, Unavailable
 
 from perdure_coordinator.answers import once_applied
-from perdure_coordinator.committers import Committers, Submission
+from perdure_coordinator.committers import Committers, Prepared, Submission
 from perdure_coordinator.grants import Grants
-from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
+from perdure_coordinator.messages import parse_uuid, parse_worker
 
 Answer = Reply | StepGrant
 
@@ -35,16 +35,11 @@ async def acquire_lease(
     worker = parse_worker(request.worker)
     wishes = [_wish(item, worker) for item in request.items]
     plain = await committers.submit_plain(wishes)
-    answers: Sequence[Answer | PerdureError | None] = await once_applied(
-        [_plain_answer(answer) for answer in plain],
+    answers: Sequence[Answer | Prepared | PerdureError | None] = await once_applied(
+        plain,
         (partial(_acquire, committers, grants, wish) for wish in wishes),
     )
     return AcquireLeaseResponse(results=map(_result, answers))
-
-
-def _plain_answer(answer: Reply | PerdureError | None) -> Answer | PerdureError | None:
-    """Return what is told of a plain acquisition, whose step has no connection."""
-    return grant_message(answer) if isinstance(answer, Granted) else answer
 
 
 async def _acquire(
@@ -63,8 +58,10 @@ def _wish(item: AcquireLeaseItem, worker: str) -> Submission:
     return parse_uuid(item.run_id, "items.run_id"), item.org, event
 
 
-def _result(answer: Answer | PerdureError | None) -> AcquireLeaseResult:
+def _result(answer: Answer | Prepared | PerdureError | None) -> AcquireLeaseResult:
     match answer:
+        case Prepared(message=AcquireLeaseResult() as result):
+            return result
         case None | Unavailable() | Aborted():
             return AcquireLeaseResult(status=ACQUIRE_STATUS_AGAIN)
         case StepGrant():

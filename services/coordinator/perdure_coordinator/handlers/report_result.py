@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import random
 import re
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 
 from perdure_contracts.internal.v1.coordinator_service_pb2 import (
     ReportResultItem,
@@ -19,6 +21,7 @@ from perdure_contracts.internal.v1.dispatch_pb2 import (
     EFFECT_OUTCOME_UNKNOWN,
     StepFailure,
     StepGrant,
+    StepLease,
 )
 from perdure_machine.definition.model import CONNECTION_NAME
 from perdure_machine.events import Failed, Offer, Queue, RefusedConnection, Report, Succeeded
@@ -27,12 +30,12 @@ from perdure_machine.node_error import reported_error
 from perdure_machine.replies import Applied, Reply
 from perdure_machine.states import EffectOutcome
 from perdure_runtime.errors import PerdureError
-from perdure_runtime.tracing import is_recorded, span
+from perdure_runtime.tracing import Attribute, is_recorded, note_span, span
 
 from perdure_coordinator.answers import item_status, once_applied
-from perdure_coordinator.committers import Committers, Submission
+from perdure_coordinator.committers import Committers, Prepared, Submission
 from perdure_coordinator.grants import Grants
-from perdure_coordinator.messages import grant_message, parse_uuid, parse_worker
+from perdure_coordinator.messages import parse_uuid, parse_worker
 from perdure_coordinator.telling import Telling
 
 
@@ -43,6 +46,8 @@ class Answered:
     reply: Reply
     next: StepGrant | None
 
+
+SPAN = "report"
 
 _EFFECTS = {
     EFFECT_OUTCOME_PERFORMED: EffectOutcome.PERFORMED,
@@ -56,30 +61,19 @@ async def report_result(
 ) -> ReportResultResponse:
     """Apply the results and answer in order."""
     worker = parse_worker(request.worker)
-    queues = frozenset(map(_queue, request.queues))
+    queues = _queues(tuple(request.queues))
     reports = [_report(item, worker, queues) for item in request.items]
-    plain = await committers.submit_plain(
-        [
-            None if is_recorded(item.traceparent) else report
-            for item, report in zip(request.items, reports, strict=True)
-        ]
-    )
-    answers = await once_applied(
-        [_plain_answer(answer) for answer in plain],
+    began = time.time_ns()
+    plain = await committers.submit_plain(reports)
+    _note_spans(request.items, plain, began)
+    answers: Sequence[Answered | Prepared | PerdureError | None] = await once_applied(
+        plain,
         (
             partial(_submit, committers, grants, telling, item, report)
             for item, report in zip(request.items, reports, strict=True)
         ),
     )
     return ReportResultResponse(results=map(_result, answers))
-
-
-def _plain_answer(answer: Reply | PerdureError | None) -> Answered | PerdureError | None:
-    """Return what is told of a plain result: no connection is told of by it, and none granted."""
-    if answer is None or isinstance(answer, PerdureError):
-        return answer
-    chained = answer.next if isinstance(answer, Applied) else None
-    return Answered(answer, grant_message(chained) if chained is not None else None)
 
 
 def _report(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Submission:
@@ -122,14 +116,29 @@ async def _submit(
 async def _applied(
     committers: Committers, item: ReportResultItem, report: Submission, patience: float
 ) -> Reply:
-    lease = item.lease
-    facts: dict[str, str | int] = {
+    with span(SPAN, parent=item.traceparent or None, attributes=_facts(item.lease)):
+        return await committers.submit(*report, patience=patience)
+
+
+def _note_spans(
+    items: Iterable[ReportResultItem],
+    answers: Iterable[Prepared | PerdureError | None],
+    began: int,
+) -> None:
+    """Make the spans of plain results whose traces are recorded: these were applied together."""
+    for item, answer in zip(items, answers, strict=True):
+        if answer is not None and is_recorded(item.traceparent):
+            error = answer if isinstance(answer, PerdureError) else None
+            facts = _facts(item.lease)
+            note_span(SPAN, parent=item.traceparent, began=began, attributes=facts, error=error)
+
+
+def _facts(lease: StepLease) -> Mapping[str, Attribute]:
+    return {
         "perdure.run": lease.run_id,
         "perdure.step": lease.step,
         "perdure.fence": lease.fence,
     }
-    with span("report", parent=item.traceparent or None, attributes={**facts}):
-        return await committers.submit(*report, patience=patience)
 
 
 def _outcome(item: ReportResultItem) -> Succeeded | Failed:
@@ -151,19 +160,23 @@ def _refused(failure: StepFailure) -> RefusedConnection | None:
 
 
 def _offer(item: ReportResultItem, worker: str, queues: frozenset[Queue]) -> Offer | None:
-    served = frozenset(map(_queue, item.next_queues)) or queues
+    served = _queues(tuple(item.next_queues)) or queues
     if not item.next_lease_id or not served:
         return None
     taker = parse_worker(item.next_worker) if item.next_worker else worker
     return Offer(parse_uuid(item.next_lease_id, "items.next_lease_id"), taker, served)
 
 
-def _queue(text: str) -> Queue:
-    lane, _, owner = text.partition(":")
-    return Queue(lane, owner)
+@lru_cache(maxsize=1024)
+def _queues(texts: tuple[str, ...]) -> frozenset[Queue]:
+    parts = (text.partition(":") for text in texts)
+    return frozenset(Queue(lane, owner) for lane, _, owner in parts)
 
 
-def _result(answer: Answered | PerdureError | None) -> ReportResultResult:
+def _result(answer: Answered | Prepared | PerdureError | None) -> ReportResultResult:
+    if isinstance(answer, Prepared):
+        assert isinstance(answer.message, ReportResultResult)
+        return answer.message
     if isinstance(answer, Answered):
         return ReportResultResult(status=item_status(answer.reply), next=answer.next)
     return ReportResultResult(status=item_status(answer))
