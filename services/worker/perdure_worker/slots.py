@@ -26,6 +26,8 @@ class Slots:
 
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
+        self.given_back = 0
+        """How often a slot was given back since the beginning."""
         self._used = 0
         self._listeners: list[Callable[[], None]] = []
         self._none_used = asyncio.Event()
@@ -53,6 +55,7 @@ class Slots:
 
     def give_back(self) -> None:
         """Free one slot that was taken."""
+        self.given_back += 1
         self._set(self._used - 1)
 
     async def wait_idle(self) -> None:

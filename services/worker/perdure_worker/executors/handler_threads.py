@@ -15,6 +15,8 @@ from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar
 
+import uvloop
+
 from perdure_worker.executors.mailbox import Mailbox
 
 ResultT = TypeVar("ResultT")
@@ -147,7 +149,7 @@ class HandlerLoop:
     """One thread with an event loop that coroutines of handlers share, begun at once."""
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._home = Mailbox(asyncio.get_running_loop())
         self._there = Mailbox(self._loop)
         self._thread = threading.Thread(target=self._serve, name=f"{THREAD_NAME}-loop", daemon=True)
