@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from perdure_store.apply import plain, waits
 from perdure_store.apply.children import WRITE_CHILDREN
 from perdure_store.apply.hand_overs import WRITE_HAND_OVERS
 from perdure_store.apply.write import WRITE
@@ -143,6 +144,10 @@ STATEMENTS = {
     "hand_overs.write": WRITE_HAND_OVERS,
     "scopes.write": WRITE_SCOPES,
     "children.write": WRITE_CHILDREN,
+    "plain.take_up": plain.TAKE_UP,
+    "plain.end": plain.END,
+    "plain.load_waits": waits.LOAD,
+    "plain.end_waits": waits.END,
 }
 """Queries whose arguments are rows."""
 
@@ -216,6 +221,25 @@ async def test_f111_no_frequent_query_reads_a_whole_table(database: Database) ->
                 found[name] = whole
             await connection.close()
     assert found == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hand_overs.write", "plain.take_up", "plain.end", "plain.load_waits", "plain.end_waits"],
+)
+async def test_a_plain_event_that_is_alone_is_not_planned_anew_each_time(
+    database: Database, name: str
+) -> None:
+    """The server keeps the plan for any number of rows where none is cheaper for the one given."""
+    types = re.findall(r"\$(\d+)::(\w+(?:\[\])?)", STATEMENTS[name].text)
+    one_row = {int(place): "'{NULL}'" if kind.endswith("[]") else "1" for place, kind in types}
+    arguments = ", ".join(one_row[place] for place in sorted(one_row))
+    costs = []
+    for generic in (True, False):
+        connection = await database.connect("coordinator")
+        plan = await explain(connection, name, arguments, generic=generic)
+        costs.append(plan["Total Cost"])
+    assert costs[0] == pytest.approx(costs[1], rel=0.001)
 
 
 @pytest.mark.breaks_r10("rows are made in bulk, without a word of what the machine would write")

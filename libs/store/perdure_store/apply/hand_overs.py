@@ -38,6 +38,7 @@ WRITE_HAND_OVERS = Statement(
             "effect_prefix text, input bytea, ended_details bytea, begun_details bytea",
         )
     ],
+    planned_once=True,
 )
 
 _encode = msgspec.json.Encoder().encode

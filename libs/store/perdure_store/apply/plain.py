@@ -48,6 +48,7 @@ END = Statement(
         )
     ],
     {"retention": "float8"},
+    planned_once=True,
 )
 
 _encode = msgspec.json.Encoder().encode
