@@ -37,15 +37,17 @@ POINT = Registry().declare("test.call")
 
 
 class Service(CoordinatorServiceServicer):
-    """Answers RenewLease as a test says; refuses streams if it `is_old`."""
+    """Answers RenewLease as a test says; refuses streams if it `is_old`, and
+    breaks the first `breaks` of them."""
 
-    def __init__(self, *, is_old: bool = False) -> None:
+    def __init__(self, *, is_old: bool = False, breaks: int = 0) -> None:
         self.draining = asyncio.Event()
         self.answer: Callable[[pb.RenewLeaseRequest], Awaitable[pb.RenewLeaseResponse]] = repeat
         self.streams = 0
         self.calls = 0
         self.at_once = self.most_at_once = 0
         self._is_old = is_old
+        self._breaks = breaks
         service = pb.DESCRIPTOR.services_by_name["CoordinatorService"]
         self._conversing = Conversing(self, service, self.draining)
 
@@ -61,14 +63,17 @@ class Service(CoordinatorServiceServicer):
     async def Converse(self, requests: Any, context: Any) -> AsyncIterator[Any]:
         if self._is_old:
             raise Unimplemented("no such method", reason=Reason.METHOD_UNKNOWN)
+        if self._breaks:
+            self._breaks -= 1
+            raise RuntimeError("the stream breaks")
         self.streams += 1
         async for answer in self._conversing.serve(requests, context):
             yield answer
 
 
-def made(*, is_old: bool = False) -> Service:
+def made(*, is_old: bool = False, breaks: int = 0) -> Service:
     """Return a service, of whose methods one is called."""
-    return Service(is_old=is_old)  # type: ignore[abstract]
+    return Service(is_old=is_old, breaks=breaks)  # type: ignore[abstract]
 
 
 async def repeat(request: pb.RenewLeaseRequest) -> pb.RenewLeaseResponse:
@@ -301,6 +306,13 @@ async def test_a_call_whose_stream_broke_is_sent_again_to_whoever_serves_then(
     await place.serve(later)
     assert await call == 1
     assert later.calls == 1
+
+
+async def test_a_call_is_sent_again_when_its_stream_broke_in_whatever_way(place: Place) -> None:
+    service = made(breaks=1)
+    await place.serve(service)
+    assert await renew(place.client(), 1) == 1
+    assert service.streams == 1
 
 
 async def test_a_server_that_knows_no_streams_is_called_call_by_call(place: Place) -> None:

@@ -24,6 +24,7 @@ from perdure_contracts.internal.v1.converse_pb2 import ConverseRequest, Converse
 
 from perdure_runtime.errors import (
     DeadlineExceeded,
+    Internal,
     InvalidArgument,
     PerdureError,
     Reason,
@@ -123,7 +124,7 @@ class _Line:
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
         except grpc.aio.AioRpcError as error:
-            ended = from_call_error(error)
+            ended = _ended(from_call_error(error))
         except asyncio.CancelledError:
             pass  # the stream was closed
         self.is_open = False
@@ -251,6 +252,13 @@ def too_large(method: str, size: int) -> InvalidArgument:
         f"{method}: a message of {size} bytes is larger than {MAX_BYTES}",
         reason=Reason.PAYLOAD_TOO_LARGE,
     )
+
+
+def _ended(why: PerdureError) -> PerdureError:
+    """Return what calls without an answer are told: a broken stream says nothing about them."""
+    if isinstance(why, Internal):
+        return Unavailable(f"the stream broke: {why.message}", reason=Reason.PEER_UNAVAILABLE)
+    return why
 
 
 def _give_up(answer: asyncio.Future[ConverseResponse]) -> None:
