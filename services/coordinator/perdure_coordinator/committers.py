@@ -188,7 +188,7 @@ class Committers(Component):
         return answer
 
     async def submit_plain(
-        self, submissions: Sequence[Submission | None]
+        self, submissions: Sequence[Submission]
     ) -> list[Prepared | PerdureError | None]:
         """Apply those that are plain, in one batch, and answer in order.
 
@@ -196,7 +196,7 @@ class Committers(Component):
         """
         waiting = [
             self._plain.put(_Submitted(one[0], OrgEvent(one[1], one[2])))
-            if one is not None and self._applier.remembers(one[0])
+            if self._applier.remembers(one[0])
             else None
             for one in submissions
         ]
