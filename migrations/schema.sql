@@ -104,6 +104,7 @@ BEGIN
         EXECUTE format(
             'ALTER TABLE %I ATTACH PARTITION %I FOR VALUES FROM (%L) TO (%L)', parent, child, lower_bound, upper_bound
         );
+        PERFORM open_to_coordinator(child::regclass, parent::regclass);
         FOR renamed IN
             SELECT part.relname AS old, whole.relname || ending AS new
               FROM pg_index AS x
@@ -242,6 +243,23 @@ AS $function$
       JOIN api_keys AS k ON k.key_id = s.key_id
       LEFT JOIN members AS m ON m.org = k.org AND m.member = k.member
      WHERE s.prefix = ANY (prefixes)
+$function$
+;
+
+CREATE FUNCTION open_to_coordinator(child regclass, parent regclass)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+DECLARE
+    rights text;
+BEGIN
+    SELECT string_agg(granted.privilege_type, ', ') INTO rights
+      FROM pg_class AS c CROSS JOIN LATERAL aclexplode(c.relacl) AS granted
+     WHERE c.oid = parent AND granted.grantee = 'perdure_coordinator'::regrole;
+    IF rights IS NOT NULL THEN
+        EXECUTE format('GRANT %s ON %s TO perdure_coordinator', rights, child);
+    END IF;
+END
 $function$
 ;
 

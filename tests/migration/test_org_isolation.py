@@ -35,6 +35,18 @@ HANGING = {
 
 ORGS = ("acme", "rival", "o'neill \\ sons")
 
+MONTHS_RIGHTS = """
+SELECT month.oid::regclass::text AS name, granted.grantee::regrole::text AS grantee,
+       array_agg(granted.privilege_type ORDER BY granted.privilege_type) AS rights,
+       (SELECT array_agg(of_parent.privilege_type ORDER BY of_parent.privilege_type)
+          FROM pg_inherits AS i JOIN pg_class AS parent ON parent.oid = i.inhparent
+         CROSS JOIN LATERAL aclexplode(parent.relacl) AS of_parent
+         WHERE i.inhrelid = month.oid AND of_parent.grantee = granted.grantee) AS parents_rights
+  FROM pg_class AS month CROSS JOIN LATERAL aclexplode(month.relacl) AS granted
+ WHERE month.relispartition AND granted.grantee <> month.relowner
+ GROUP BY month.oid, granted.grantee
+"""
+
 TABLES = """
 SELECT c.relname::text AS name, c.relrowsecurity AS guarded,
        EXISTS (SELECT FROM pg_attribute AS a WHERE a.attrelid = c.oid AND a.attname = 'org') AS has_org
@@ -147,14 +159,18 @@ async def test_policies_let_ingest_read_its_org_and_the_writers_all(database: Da
     assert {row["tablename"] for row in own} == {row["tablename"] for row in others}
 
 
-async def test_rights_are_on_parents_alone_and_views_read_as_whoever_asks(
+async def test_nobody_has_rights_on_a_months_tables_but_the_coordinator_those_on_their_parents(
     database: Database,
 ) -> None:
     connection = await database.connect()
-    rights = await connection.fetch(
-        "SELECT c.relname FROM pg_class AS c WHERE c.relispartition AND c.relacl IS NOT NULL"
-    )
-    assert rights == []
+    await connection.execute("SELECT ensure_month('2031-01-01')")
+    granted = await connection.fetch(MONTHS_RIGHTS)
+    assert {one["grantee"] for one in granted} == {"perdure_coordinator"}
+    assert [dict(one) for one in granted if one["rights"] != one["parents_rights"]] == []
+
+
+async def test_views_read_as_whoever_asks(database: Database) -> None:
+    connection = await database.connect()
     views = await connection.fetch(
         "SELECT relname::text FROM pg_class WHERE relnamespace = 'public'::regnamespace"
         " AND relkind = 'v' AND NOT coalesce(reloptions @> '{security_invoker=true}', false)"

@@ -8,6 +8,7 @@ serialisation is `Aborted`, to be decided again at once (F048).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -51,6 +52,7 @@ _LOST_RACES = (
 )
 _CLOSED = "closed"
 _NO_PARTITION = "no partition of relation"
+_NO_MONTH = re.compile(r'relation "[a-z_]+_\d{6}" does not exist')
 
 
 def classify(error: BaseException) -> PerdureError | None:
@@ -61,6 +63,8 @@ def classify(error: BaseException) -> PerdureError | None:
         return Aborted("another change came first", reason=Reason.RETRY)
     if isinstance(error, asyncpg.IntegrityConstraintViolationError):
         return _refused_row(error)
+    if isinstance(error, asyncpg.UndefinedTableError) and _NO_MONTH.search(str(error)):
+        return _unavailable("a month has no tables yet", error)
     if isinstance(error, _PASSING_TROUBLE) or _is_closed(error):
         return _unavailable("the database cannot be used just now", error)
     return None

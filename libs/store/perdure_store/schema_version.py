@@ -9,7 +9,7 @@ from perdure_store.classify import classified
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
-NEEDED_VERSION = 30
+NEEDED_VERSION = 31
 """The lowest migration that the queries of this release work with: the last before a rollout."""
 
 

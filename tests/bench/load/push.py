@@ -15,7 +15,7 @@ from functools import partial
 from uuid import UUID, uuid4
 
 import asyncpg
-from perdure_store.apply.hand_overs import WRITE_HAND_OVERS
+from perdure_store.apply.hand_overs import WRITE_HAND_OVERS, WRITTEN
 from perdure_testkit.copies import copy_run
 
 from tests.bench.load.measuring import Stretch, measured
@@ -103,12 +103,11 @@ async def _push_share(
     connection: asyncpg.Connection, places: Sequence[Place], batch: int, until: float
 ) -> int:
     """Hand over batch by batch, each to its last step; return the steps that were written."""
-    statement = await connection.prepare(WRITE_HAND_OVERS.text)
     steps = 0
     for rows in _batches(places, batch):
         if time.monotonic() > until:
             break
-        proved = await statement.fetch(*WRITE_HAND_OVERS.arguments({"handed": rows}))
+        proved = await WRITE_HAND_OVERS.write(connection, WRITTEN, rows)
         if len(proved) != len(rows):
             raise ValueError(f"{len(rows) - len(proved)} hand-overs were not proved")
         steps += len(rows)

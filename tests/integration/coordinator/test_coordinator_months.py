@@ -5,6 +5,7 @@ from __future__ import annotations
 from uuid import UUID
 
 import asyncpg
+import grpc
 import pytest
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_store.apply.run_ids import RunIds
@@ -91,3 +92,20 @@ async def test_p11_one_batch_takes_runs_of_several_months(
     assert [one.status for one in renewed] == [hot.RENEW_STATUS_RENEWED] * 2
     assert [one.status for one in reported] == [hot.ITEM_STATUS_APPLIED] * 2
     assert not await places(rows, runs[0]) & await places(rows, runs[1])
+
+
+@pytest.mark.parametrize("tags", [{}, {"customer": "7"}])
+async def test_f107_a_start_in_a_month_without_tables_may_be_sent_again(
+    calls: Calls, rows: asyncpg.Connection, monkeypatch: pytest.MonkeyPatch, tags: dict[str, str]
+) -> None:
+    await calls.publish(CHAIN)
+    make = RunIds.next
+    year = 12 * MONTH_MS << 80
+    monkeypatch.setattr(RunIds, "next", lambda ids: UUID(int=make(ids).int + year))
+    with pytest.raises(grpc.aio.AioRpcError) as refused:
+        await calls.start("chain", start_key="k", tags=tags)
+    assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+
+    monkeypatch.setattr(RunIds, "next", make)
+    await calls.start("chain", start_key="k", tags=tags)
+    assert await rows.fetchval("SELECT count(*) FROM runs") == 1

@@ -80,7 +80,8 @@ def test_a_push_gives_the_arguments_that_the_statement_takes() -> None:
     first, second = place.row(0), place.row(1)
     assert (first[1], first[2], first[4]) == (4, 1, "n1")
     assert (second[1], second[2], second[4]) == (5, 2, "n2")
-    assert len(WRITE_HAND_OVERS.arguments({"handed": [first, second]})) == len(first)
+    ((_, arguments),) = WRITE_HAND_OVERS.queries([first, second])
+    assert len(arguments) == len(first)
 
 
 def test_a_load_that_there_is_not_is_refused(capsys: pytest.CaptureFixture[str]) -> None:

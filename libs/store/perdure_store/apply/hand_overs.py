@@ -18,27 +18,24 @@ from perdure_machine.states import StepStatus
 from perdure_machine.view import RunState, StepState
 from perdure_runtime import fail_points
 
-from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.monthly import MonthlyStatement
+from perdure_store.apply.rowsets import Row, RowSet
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
-from perdure_store.transaction import write
 
 WRITTEN = fail_points.declare("store.write_hand_overs")
 
 MAX_KEPT_PAYLOAD = 4096
 """Bytes of an input up to which it is remembered."""
 
-WRITE_HAND_OVERS = Statement(
+WRITE_HAND_OVERS = MonthlyStatement(
     sql("hand_overs.write"),
-    [
-        RowSet.of(
-            "handed",
-            "run_id uuid, before bigint, step integer, output bytea, node text, lane text,"
-            "priority smallint, lease_id uuid, worker text, lease_for float8, try_for float8,"
-            "effect_prefix text, input bytea, ended_details bytea, begun_details bytea",
-        )
-    ],
-    planned_once=True,
+    RowSet.of(
+        "handed",
+        "run_id uuid, before bigint, step integer, output bytea, node text, lane text,"
+        "priority smallint, lease_id uuid, worker text, lease_for float8, try_for float8,"
+        "effect_prefix text, input bytea, ended_details bytea, begun_details bytea",
+    ),
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -91,8 +88,7 @@ async def write_hand_overs(
     if not decided:
         return {}
     rows = [_row(decided[run_id]) for run_id in sorted(decided)]
-    arguments = WRITE_HAND_OVERS.arguments({"handed": rows})
-    proved = await write(connection, WRITTEN, WRITE_HAND_OVERS.text, *arguments)
+    proved = await WRITE_HAND_OVERS.write(connection, WRITTEN, rows)
     return {row["run_id"]: decided[row["run_id"]] for row in proved}
 
 

@@ -21,34 +21,27 @@ from perdure_machine.view import StepState
 from perdure_store.apply.batch import Plain, RunEvents
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.hand_overs import WRITTEN, Known, RememberedRuns, write_hand_overs
-from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.monthly import MonthlyStatement
+from perdure_store.apply.rowsets import Row, RowSet
 from perdure_store.apply.waits import write_waits
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
-from perdure_store.transaction import write
 
-TAKE_UP = Statement(
+TAKE_UP = MonthlyStatement(
     sql("plain.take_up"),
-    [
-        RowSet.of(
-            "taken",
-            "run_id uuid, before bigint, step integer, lease_id uuid, worker text,"
-            "lease_for float8, try_for float8, details bytea",
-        )
-    ],
-    planned_once=True,
+    RowSet.of(
+        "taken",
+        "run_id uuid, before bigint, step integer, lease_id uuid, worker text,"
+        "lease_for float8, try_for float8, details bytea",
+    ),
 )
-END = Statement(
+END = MonthlyStatement(
     sql("plain.end"),
-    [
-        RowSet.of(
-            "ended",
-            "run_id uuid, before bigint, step integer, output bytea, run_output bytea,"
-            "details bytea",
-        )
-    ],
+    RowSet.of(
+        "ended",
+        "run_id uuid, before bigint, step integer, output bytea, run_output bytea, details bytea",
+    ),
     {"retention": "float8"},
-    planned_once=True,
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -93,11 +86,10 @@ async def write_plainly(
     handed = {one.run.run_id: one for one in in_order if isinstance(one, HandOver)}
     proved: set[UUID] = set(await write_hand_overs(connection, handed))
     if taken := [_leased(one) for one in in_order if isinstance(one, TakeUp)]:
-        rows = await write(connection, WRITTEN, TAKE_UP.text, *TAKE_UP.arguments({"taken": taken}))
+        rows = await TAKE_UP.write(connection, WRITTEN, taken)
         proved |= {row["run_id"] for row in rows}
     if ended := [_ended(one) for one in in_order if isinstance(one, LastReport)]:
-        arguments = END.arguments({"ended": ended}, retention=retention)
-        rows = await write(connection, WRITTEN, END.text, *arguments)
+        rows = await END.write(connection, WRITTEN, ended, retention=retention)
         proved |= {row["run_id"] for row in rows}
     waits = [one for one in in_order if isinstance(one, LastWait)]
     proved |= await write_waits(connection, waits, retention=retention)

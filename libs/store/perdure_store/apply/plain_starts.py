@@ -13,21 +13,20 @@ from perdure_machine.changes import Changes
 from perdure_machine.slots import job_of, slot_of
 from perdure_machine.states import RunLimit
 
-from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.monthly import MonthlyStatement
+from perdure_store.apply.rowsets import Row, RowSet
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
-START = Statement(
+START = MonthlyStatement(
     sql("plain.start"),
-    [
-        RowSet.of(
-            "begun",
-            "run_id uuid, org text, workflow_id bigint, workflow text, workflow_version integer,"
-            "priority smallint, input bytea, start_key text, traceparent text, age float8,"
-            "node text, lane text, step_priority smallint, step_input bytea, slot smallint,"
-            "job integer, details bytea",
-        )
-    ],
+    RowSet.of(
+        "begun",
+        "run_id uuid, org text, workflow_id bigint, workflow text, workflow_version integer,"
+        "priority smallint, input bytea, start_key text, traceparent text, age float8,"
+        "node text, lane text, step_priority smallint, step_input bytea, slot smallint,"
+        "job integer, details bytea",
+    ),
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -41,8 +40,10 @@ def is_written_plainly(start: Changes) -> bool:
 
 async def write_plain_starts(connection: Connection, starts: Sequence[Changes]) -> int:
     """Write runs, steps, history and outbox rows; return the database's time in ms since 1970."""
-    arguments = START.arguments({"begun": map(_row, starts)})
-    return int(await connection.fetchval(START.text, *arguments))
+    now_ms = 0
+    for text, arguments in START.queries(map(_row, starts)):
+        now_ms = await connection.fetchval(text, *arguments)
+    return now_ms
 
 
 def _row(start: Changes) -> Row:

@@ -19,24 +19,21 @@ from perdure_machine.view import StepState, TimerState
 from perdure_store.apply.batch import RunEvents
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.hand_overs import WRITTEN
+from perdure_store.apply.monthly import MonthlyStatement
 from perdure_store.apply.rows import run_state
-from perdure_store.apply.rowsets import Row, RowSet, Statement
+from perdure_store.apply.rowsets import Given, Row, RowSet, Statement
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
-from perdure_store.transaction import write
 
-LOAD = Statement(sql("plain.load_waits"), [RowSet.of("due", "timer_id bigint")], planned_once=True)
-END = Statement(
+LOAD = Statement(sql("plain.load_waits"), [RowSet.of("due", "timer_id bigint")], given=Given.HIDDEN)
+END = MonthlyStatement(
     sql("plain.end_waits"),
-    [
-        RowSet.of(
-            "waited",
-            "run_id uuid, before bigint, step integer, timer_id bigint, output bytea,"
-            "run_output bytea, details bytea",
-        )
-    ],
+    RowSet.of(
+        "waited",
+        "run_id uuid, before bigint, step integer, timer_id bigint, output bytea,"
+        "run_output bytea, details bytea",
+    ),
     {"retention": "float8"},
-    planned_once=True,
 )
 
 _encode = msgspec.json.Encoder().encode
@@ -84,8 +81,7 @@ async def write_waits(
     """
     if not decided:
         return set()
-    arguments = END.arguments({"waited": map(_row, decided)}, retention=retention)
-    rows = await write(connection, WRITTEN, END.text, *arguments)
+    rows = await END.write(connection, WRITTEN, map(_row, decided), retention=retention)
     return {row["run_id"] for row in rows}
 
 

@@ -7,19 +7,19 @@ WITH clock AS MATERIALIZED (
 ), begun AS MATERIALIZED (
     SELECT u.* FROM :begun
 ), run_insert AS (
-    INSERT INTO runs (run_id, org, workflow_id, workflow, workflow_version, priority, next_step, next_seq, input,
-                      start_key, traceparent, created_at, age_at)
+    INSERT INTO runs_:month (run_id, org, workflow_id, workflow, workflow_version, priority, next_step, next_seq, input,
+                             start_key, traceparent, created_at, age_at)
     SELECT b.run_id, b.org, b.workflow_id, b.workflow, b.workflow_version, b.priority, 2, 3, b.input, b.start_key,
            b.traceparent, clock.now, clock.now + b.age * interval '1 s'
       FROM begun AS b, clock
 ), step_insert AS (
-    INSERT INTO steps (run_id, step, org, node, kind, status, lane, owner, priority, effect_prefix, input, traceparent,
-                       created_at)
+    INSERT INTO steps_:month (run_id, step, org, node, kind, status, lane, owner, priority, effect_prefix, input,
+                              traceparent, created_at)
     SELECT b.run_id, 1, b.org, b.node, 'task', 'queued', b.lane, b.org, b.step_priority, b.run_id::text || '/' || b.node,
            b.step_input, b.traceparent, clock.now
       FROM begun AS b, clock
 ), history_insert AS (
-    INSERT INTO history (run_id, seq, at, kind, step, details)
+    INSERT INTO history_:month (run_id, seq, at, kind, step, details)
     SELECT b.run_id, line.seq, clock.now, line.kind, line.step, line.details
       FROM clock, begun AS b
      CROSS JOIN LATERAL (
@@ -34,70 +34,67 @@ SELECT (extract(epoch FROM now) * 1000)::bigint FROM clock
 
 -- name: take_up
 -- Leases first steps whose run is still as it was remembered and is held by nobody else; returns these runs.
-WITH clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS now
-), proved AS MATERIALIZED (
-    SELECT u.*, r.next_seq
+WITH proved AS MATERIALIZED (
+    SELECT u.*, r.next_seq, clock_timestamp() AS now
       FROM :taken
-      JOIN runs AS r ON r.run_id = u.run_id AND r.revision = u.before
+      JOIN runs_:month AS r ON r.run_id = u.run_id AND r.revision = u.before
      ORDER BY r.run_id FOR UPDATE OF r SKIP LOCKED
 ), run_update AS (
-    UPDATE runs AS r SET revision = r.revision + 1, next_seq = r.next_seq + 1
+    UPDATE runs_:month AS r SET revision = r.revision + 1, next_seq = r.next_seq + 1
       FROM proved AS p WHERE r.run_id = p.run_id
 ), step_update AS (
-    UPDATE steps AS s
-       SET status = 'running', fence = 1, lease_id = p.lease_id, worker = p.worker, started_at = clock.now,
-           lease_expires_at = clock.now + p.lease_for * interval '1 s',
-           try_expires_at = clock.now + p.try_for * interval '1 s'
-      FROM proved AS p, clock
+    UPDATE steps_:month AS s
+       SET status = 'running', fence = 1, lease_id = p.lease_id, worker = p.worker, started_at = p.now,
+           lease_expires_at = p.now + p.lease_for * interval '1 s',
+           try_expires_at = p.now + p.try_for * interval '1 s'
+      FROM proved AS p
      WHERE s.run_id = p.run_id AND s.step = p.step
 ), outbox_delete AS (
     DELETE FROM outbox AS o USING proved AS p WHERE o.run_id = p.run_id AND o.step = p.step
 ), history_insert AS (
-    INSERT INTO history (run_id, seq, at, kind, step, fence, details)
-    SELECT p.run_id, p.next_seq, clock.now, 'step_leased', p.step, 1, p.details FROM proved AS p, clock
+    INSERT INTO history_:month (run_id, seq, at, kind, step, fence, details)
+    SELECT p.run_id, p.next_seq, p.now, 'step_leased', p.step, 1, p.details FROM proved AS p
 )
 SELECT run_id FROM proved
 
 -- name: end
 -- Completes last steps with their runs, where these are still as remembered and held by nobody else; returns the runs.
-WITH clock AS MATERIALIZED (
-    SELECT clock_timestamp() AS now
-), proved AS MATERIALIZED (
-    SELECT u.*, r.org, r.start_key, r.next_seq, r.ended_nodes + r.inner_ended + 1 AS ended_rank
+WITH proved AS MATERIALIZED (
+    SELECT u.*, r.org, r.start_key, r.next_seq, r.ended_nodes + r.inner_ended + 1 AS ended_rank,
+           clock_timestamp() AS now
       FROM :ended
-      JOIN runs AS r ON r.run_id = u.run_id AND r.revision = u.before
+      JOIN runs_:month AS r ON r.run_id = u.run_id AND r.revision = u.before
      ORDER BY r.run_id FOR UPDATE OF r SKIP LOCKED
 ), run_update AS (
-    UPDATE runs AS r
+    UPDATE runs_:month AS r
        SET status = 'completed', revision = r.revision + 1, generation = r.generation + 1,
-           ended_nodes = r.ended_nodes + 1, next_seq = r.next_seq + 2, output = p.run_output, ended_at = clock.now
-      FROM proved AS p, clock WHERE r.run_id = p.run_id
+           ended_nodes = r.ended_nodes + 1, next_seq = r.next_seq + 2, output = p.run_output, ended_at = p.now
+      FROM proved AS p WHERE r.run_id = p.run_id
 ), key_lock AS MATERIALIZED ( -- in key order, as starts claim them (R14)
-    SELECT k.org, k.start_key
+    SELECT k.org, k.start_key, p.now
       FROM proved AS p
       JOIN start_keys AS k ON k.org = p.org AND k.start_key = p.start_key AND k.run_id = p.run_id
      ORDER BY k.org COLLATE "C", k.start_key COLLATE "C" FOR UPDATE OF k
 ), key_close AS (
-    UPDATE start_keys AS k SET expires_at = clock.now + :retention * interval '1 s'
-      FROM clock, key_lock AS l
+    UPDATE start_keys AS k SET expires_at = l.now + :retention * interval '1 s'
+      FROM key_lock AS l
      WHERE k.org = l.org AND k.start_key = l.start_key
 ), step_update AS (
-    UPDATE steps AS s
-       SET status = 'completed', output = p.output, error = NULL, ended_rank = p.ended_rank, ended_at = clock.now,
+    UPDATE steps_:month AS s
+       SET status = 'completed', output = p.output, error = NULL, ended_rank = p.ended_rank, ended_at = p.now,
            lease_expires_at = NULL, try_expires_at = NULL
-      FROM proved AS p, clock
+      FROM proved AS p
      WHERE s.run_id = p.run_id AND s.step = p.step
-    RETURNING s.run_id, s.step, s.fence, s.lease_id, s.worker, s.started_at, p.next_seq, p.details
+    RETURNING s.run_id, s.step, s.fence, s.lease_id, s.worker, s.started_at, p.now, p.next_seq, p.details
 ), attempt_insert AS (
-    INSERT INTO attempts (run_id, step, fence, lease_id, worker, outcome, started_at, ended_at)
-    SELECT s.run_id, s.step, s.fence, s.lease_id, s.worker, 'completed', coalesce(s.started_at, clock.now), clock.now
-      FROM step_update AS s, clock
+    INSERT INTO attempts_:month (run_id, step, fence, lease_id, worker, outcome, started_at, ended_at)
+    SELECT s.run_id, s.step, s.fence, s.lease_id, s.worker, 'completed', coalesce(s.started_at, s.now), s.now
+      FROM step_update AS s
 ), history_insert AS (
-    INSERT INTO history (run_id, seq, at, kind, step, fence, details)
-    SELECT s.run_id, s.next_seq, clock.now, 'step_completed', s.step, s.fence, s.details FROM step_update AS s, clock
+    INSERT INTO history_:month (run_id, seq, at, kind, step, fence, details)
+    SELECT s.run_id, s.next_seq, s.now, 'step_completed', s.step, s.fence, s.details FROM step_update AS s
     UNION ALL
-    SELECT p.run_id, p.next_seq + 1, clock.now, 'run_completed', NULL, NULL, NULL FROM proved AS p, clock
+    SELECT p.run_id, p.next_seq + 1, p.now, 'run_completed', NULL, NULL, NULL FROM proved AS p
 )
 SELECT run_id FROM proved
 
@@ -125,10 +122,10 @@ WITH clock AS MATERIALIZED (
     SELECT u.*, r.org, r.start_key, r.next_seq, r.ended_nodes + r.inner_ended + 1 AS ended_rank
       FROM :waited
       JOIN timers AS t ON t.timer_id = u.timer_id AND t.due_at <= (SELECT now FROM clock)
-      JOIN runs AS r ON r.run_id = u.run_id AND r.revision = u.before
+      JOIN runs_:month AS r ON r.run_id = u.run_id AND r.revision = u.before
      ORDER BY r.run_id FOR UPDATE OF r SKIP LOCKED
 ), run_update AS (
-    UPDATE runs AS r
+    UPDATE runs_:month AS r
        SET status = 'completed', revision = r.revision + 1, generation = r.generation + 1,
            ended_nodes = r.ended_nodes + 1, next_seq = r.next_seq + 2, output = p.run_output, ended_at = clock.now
       FROM proved AS p, clock WHERE r.run_id = p.run_id
@@ -142,14 +139,14 @@ WITH clock AS MATERIALIZED (
       FROM clock, key_lock AS l
      WHERE k.org = l.org AND k.start_key = l.start_key
 ), step_update AS (
-    UPDATE steps AS s
+    UPDATE steps_:month AS s
        SET status = 'completed', output = p.output, ended_rank = p.ended_rank, ended_at = clock.now
       FROM proved AS p, clock
      WHERE s.run_id = p.run_id AND s.step = p.step
 ), timer_delete AS (
     DELETE FROM timers AS t USING proved AS p WHERE t.timer_id = p.timer_id
 ), history_insert AS (
-    INSERT INTO history (run_id, seq, at, kind, step, details)
+    INSERT INTO history_:month (run_id, seq, at, kind, step, details)
     SELECT p.run_id, p.next_seq + line.nth, clock.now, line.kind, line.step, line.details
       FROM clock, proved AS p
      CROSS JOIN LATERAL (

@@ -1,4 +1,4 @@
--- Ingest reads only rows of the org that its transaction is for. Rights are on parents alone, so no partition is
+-- Ingest reads only rows of the org that its transaction is for. Its rights are on parents alone, so no partition is
 -- read past its parent's policy.
 SELECT isolate_orgs(guarded.name)
   FROM unnest(ARRAY[
