@@ -46,10 +46,15 @@ class Batcher(Generic[Item, Answer]):
         self._gathered: deque[tuple[Item, asyncio.Future[Answer]]] = deque()
         self._at_once = at_once
         self._running: set[asyncio.Task[None]] = set()
+        self._context = Context()
         self._open = False
 
     async def start(self) -> None:
         """Take items from now on; starting twice is harmless."""
+        # One submitter's deadline and log fields are not the others', and what serves many is part
+        # of no trace. Entered once, not for each batch.
+        self._context = Context()
+        self._context.run(quiet().__enter__)
         self._open = True
 
     async def drain(self) -> None:
@@ -76,16 +81,14 @@ class Batcher(Generic[Item, Answer]):
         waiter: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
         self._gathered.append((item, waiter))
         if len(self._running) < self._at_once:
-            # A context of its own: one submitter's deadline and log fields are not the others'.
-            task = asyncio.create_task(self._run(), context=Context())
+            task = asyncio.create_task(self._run(), context=self._context.copy())
             self._running.add(task)
         return waiter
 
     async def _run(self) -> None:
         try:
-            with quiet():  # what serves many is part of no trace
-                while batch := self._take():
-                    await self._send_batch(batch)
+            while batch := self._take():
+                await self._send_batch(batch)
         finally:
             # Not in a callback, which would come after a turn in which items may be submitted.
             self._running.discard(asyncio.current_task())

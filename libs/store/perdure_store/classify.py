@@ -9,8 +9,6 @@ serialisation is `Aborted`, to be decided again at once (F048).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import asyncpg
 from perdure_runtime.errors import Aborted, PerdureError, Reason, Unavailable
@@ -90,13 +88,15 @@ def _unavailable(what: str, error: BaseException) -> Unavailable:
     )
 
 
-@contextmanager
-def classified() -> Iterator[None]:
-    """Raise what `classify` makes of a driver's error in place of that error."""
-    try:
-        yield
-    except Exception as error:
-        meaning = classify(error)
-        if meaning is None:
-            raise
-        raise meaning from error
+class classified:
+    """Within, what `classify` makes of a driver's error is raised in place of that error."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> None:
+        """Nothing to do: a class costs each statement less than a generator does."""
+
+    def __exit__(self, _kind: object, error: BaseException | None, _traceback: object) -> None:
+        meaning = None if error is None else classify(error)
+        if meaning is not None:
+            raise meaning from error

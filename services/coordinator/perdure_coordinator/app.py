@@ -55,7 +55,7 @@ from perdure_coordinator.children import Children
 from perdure_coordinator.committers import Committers
 from perdure_coordinator.config import CoordinatorConfig
 from perdure_coordinator.consent_servicer import Consent
-from perdure_coordinator.counting import count, count_plain
+from perdure_coordinator.counting import PlainCounts, count
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
@@ -138,14 +138,14 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     async with acquire(spare) as connection:
         await run_ids.synchronise(connection)
     wake_ups = WakeUps(config.direct_url, process.clock, enabled=config.wake_ups)
-    retention = config.start_key_retention
+    retention, counts = config.start_key_retention, PlainCounts()
 
     def committed(changes: Sequence[Changes]) -> None:
         wake_ups.committed(changes)
         count(changes)
 
     def plainly_written(written: Collection[Plain]) -> None:
-        wake_ups.plainly_written(ended=count_plain(written) > 0)
+        wake_ups.plainly_written(ended=counts.add(written) > 0)
 
     subjects = SubjectKey(config.subject_key.encode())
     remembered = RememberedRuns(config.remembered_runs)

@@ -70,18 +70,14 @@ class Conversing:
     async def _read(
         self, requests: AsyncIterator[ConverseRequest], context: Context, answers: Answers
     ) -> None:
-        room, serving = asyncio.Semaphore(MAX_AT_ONCE), set[asyncio.Task[None]]()
-
-        def ended(task: asyncio.Task[None]) -> None:
-            serving.discard(task)
-            room.release()
-
+        serving = set[asyncio.Task[None]]()
         try:
             async for request in requests:
-                await room.acquire()
+                if len(serving) >= MAX_AT_ONCE:
+                    await asyncio.wait(serving, return_when=asyncio.FIRST_COMPLETED)
                 task = asyncio.create_task(self._answer(request, context, answers))
                 serving.add(task)
-                task.add_done_callback(ended)
+                task.add_done_callback(serving.discard)
         except asyncio.CancelledError:
             pass  # what was taken is answered; the sender sends the rest to somebody else
         while serving:

@@ -21,8 +21,10 @@ def remaining() -> float | None:
 
 def budget(seconds: float | None) -> float | None:
     """The lesser of `seconds` and what the current call has left; None when neither bounds."""
-    bounds = [bound for bound in (seconds, remaining()) if bound is not None]
-    return min(bounds, default=None)
+    left = remaining()
+    if seconds is None or left is None:
+        return left if seconds is None else seconds
+    return min(seconds, left)
 
 
 class within:
