@@ -24,6 +24,7 @@ from tests.crash.connecting import (
     by_repairing,
 )
 from tests.crash.matrix import Entry
+from tests.crash.offering import by_a_run_that_is_waited_for
 from tests.crash.people import (
     by_a_budget,
     by_erasing,
@@ -423,6 +424,7 @@ async def _set_internal_timer(stage: Stage, run_id: UUID, details: bytes) -> Non
 
 
 SCENARIOS: dict[str, Scenario] = {
+    "coordinator.hand_out": by_a_run_that_is_waited_for,
     "coordinator.notify": by_a_run,
     "coordinator.tell_of_child": by_a_child,
     "ingest.cancel_run": by_cancelling,
@@ -483,6 +485,7 @@ SCENARIOS: dict[str, Scenario] = {
     "sweeper.sweep_connections": by_blocking,
     "timer.fire_timers": by_a_run,
     "worker.acquire_lease": by_a_run,
+    "worker.await_step": while_a_run_goes_on,
     "worker.ask_about_keys": by_knocking,
     "worker.begin_effect": by_an_effect,
     "worker.list_lanes": by_starting,

@@ -286,6 +286,39 @@ async def test_f065_a_server_that_drains_answers_what_it_took_and_ends_the_strea
     assert service.calls == 1
 
 
+async def test_a_call_whose_caller_is_gone_is_ended(place: Place) -> None:
+    service, begun, ended = made(), asyncio.Event(), asyncio.Event()
+
+    async def never(request: pb.RenewLeaseRequest) -> pb.RenewLeaseResponse:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return await repeat(request)
+
+    service.answer = never
+    await place.serve(service)
+    client = place.client()
+    call = asyncio.create_task(renew(client, 1, timeout=60.0))
+    await begun.wait()
+    call.cancel()
+    await client.stop()
+    async with asyncio.timeout(20):
+        await ended.wait()
+
+
+async def test_a_call_that_is_sent_once_is_not_sent_again(place: Place) -> None:
+    service = made(breaks=1)
+    await place.serve(service)
+    client = place.client()
+    method = CoordinatorServiceStub(client.batches).RenewLease
+    with pytest.raises(Unavailable):
+        await client.call_once(method, pb.RenewLeaseRequest(), timeout=20.0, fail_point=POINT)
+    assert service.calls == 0
+    assert await renew(client, 1) == 1
+
+
 async def test_a_call_whose_stream_broke_is_sent_again_to_whoever_serves_then(
     place: Place,
 ) -> None:

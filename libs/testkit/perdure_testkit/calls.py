@@ -10,6 +10,7 @@ from uuid import UUID
 import grpc
 from perdure_contracts.internal.v1 import coordinator_service_pb2 as hot
 from perdure_contracts.internal.v1 import effects_pb2 as effects
+from perdure_contracts.internal.v1 import offers_pb2 as offers
 from perdure_contracts.internal.v1.control_service_pb2 import (
     PublishWorkflowRequest,
     PublishWorkflowResponse,
@@ -73,6 +74,15 @@ class Calls:
         ]
         request = hot.AcquireLeaseRequest(worker=self.worker, items=items)
         return list((await self.hot.AcquireLease(request, timeout=SECONDS)).results)
+
+    def offer(
+        self, *queues: str, wait_ms: int = 10_000
+    ) -> grpc.aio.UnaryUnaryCall[offers.AwaitStepRequest, offers.AwaitStepResponse]:
+        """Offer to take a first step of these queues; return the call, which waits for one."""
+        request = offers.AwaitStepRequest(
+            worker=self.worker, queues=queues, lease_id=str(uuid.uuid4()), wait_ms=wait_ms
+        )
+        return self.hot.AwaitStep(request, timeout=SECONDS + wait_ms / 1000)
 
     async def grant(self, run: UUID, step: int = 1) -> StepGrant:
         """Take a step, which must be free."""

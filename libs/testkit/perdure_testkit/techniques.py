@@ -46,6 +46,11 @@ TECHNIQUES = (
         _of_coordinator("REMEMBERED_RUNS", "0"),
         frozenset({"store.write_hand_overs"}),
     ),
+    Technique(
+        "P3 offers",
+        _of_worker("OFFERS", "false"),
+        frozenset({"coordinator.hand_out", "worker.await_step"}),
+    ),
     Technique("P5 batches on the wire", _of_worker("MAX_ITEMS", "1")),
     Technique("P5 one stream for calls", _of_worker("CONVERSE", "false")),
     Technique(

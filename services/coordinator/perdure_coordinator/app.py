@@ -58,8 +58,11 @@ from perdure_coordinator.consent_servicer import Consent
 from perdure_coordinator.counting import PlainCounts, count
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
+from perdure_coordinator.handing import Handing
+from perdure_coordinator.handlers.await_step import Awaiting
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.key_servicer import Keys
+from perdure_coordinator.offers import Offers
 from perdure_coordinator.prepared import plain_message
 from perdure_coordinator.scaler import Scaler
 from perdure_coordinator.sealing import parse_keys
@@ -99,6 +102,7 @@ UNTRACED = frozenset(
         "Signal",
         "DeliverSignals",
         "AcquireLease",
+        "AwaitStep",
         "RenewLease",
         "ReleaseLease",
         "ReportResult",
@@ -144,6 +148,10 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         wake_ups.committed(changes)
         count(changes)
 
+    def started(changes: Sequence[Changes]) -> None:
+        wake_ups.committed(changes, left=handing.begin(changes))
+        count(changes)
+
     def plainly_written(written: Collection[Plain]) -> None:
         wake_ups.plainly_written(ended=counts.add(written) > 0)
 
@@ -161,7 +169,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         catalogue,
         run_ids,
         retention=retention,
-        committed=committed,
+        committed=started,
         subjects=subjects,
         remembered=remembered,
     )
@@ -190,6 +198,8 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     keys = parse_keys(config.credential_keys)
     credentials = Credentials(spare, keys)
     grants = Grants(committers, credentials)
+    offers = Offers()
+    handing = Handing(offers, committers, grants, wake_ups.rows_ready, process.clock)
     telling = Telling(spare, wake_ups.rows_ready)
     connections = Connections(spare, keys, credentials, grants, telling, wake_ups.rows_ready)
     process.ops.add_check("schema", schema_check(spare))
@@ -204,7 +214,14 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
             HOT: partial(
                 add_CoordinatorServiceServicer_to_server,
                 Coordinator(
-                    committers, starts, signals, renewals, firing, spare, connections, draining
+                    committers,
+                    starts,
+                    signals,
+                    renewals,
+                    firing,
+                    spare,
+                    connections,
+                    Awaiting(offers, process.clock, draining),
                 ),
             ),
             CONTROL: partial(
@@ -223,7 +240,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
         draining=draining,
     )
     closing = Closing(spare, starting, keeping_held, renewing)
-    batchers: list[Service] = [put_offs, telling, committers, starts, keeping, renewals]
+    batchers: list[Service] = [put_offs, telling, committers, handing, starts, keeping, renewals]
     return Group([closing, wake_ups, lanes, *batchers, server])
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +23,7 @@ from perdure_contracts.internal.v1.converse_pb2 import ConverseRequest, Converse
 from perdure_contracts.internal.v1.coordinator_service_pb2_grpc import (
     CoordinatorServiceServicer,
 )
+from perdure_contracts.internal.v1.offers_pb2 import AwaitStepRequest, AwaitStepResponse
 from perdure_machine.subjects import SubjectKey
 from perdure_runtime.rpc.conversing import Conversing
 from perdure_store.apply.catalogue import Catalogue
@@ -33,6 +33,7 @@ from perdure_coordinator.committers import Committers
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
+from perdure_coordinator.handlers.await_step import Awaiting, await_step
 from perdure_coordinator.handlers.begin_effect import begin_effect
 from perdure_coordinator.handlers.begin_runs import begin_runs
 from perdure_coordinator.handlers.cancel_run import cancel_run
@@ -91,12 +92,13 @@ class Coordinator(CoordinatorServiceServicer):
         firing: Firing,
         spare: asyncpg.Pool,
         connections: Connections,
-        draining: asyncio.Event,
+        awaiting: Awaiting,
     ) -> None:
         service = hot.DESCRIPTOR.services_by_name["CoordinatorService"]
-        self._conversing = Conversing(self, service, draining)
+        self._conversing = Conversing(self, service, awaiting.draining)
         self._committers = committers
         self._connections = connections
+        self._awaiting = awaiting
         self._signals = signals
         self._starts = starts
         self._renewals = renewals
@@ -136,6 +138,10 @@ class Coordinator(CoordinatorServiceServicer):
     ) -> hot.AcquireLeaseResponse:
         """See `handlers/acquire_lease.py`."""
         return await acquire_lease(self._committers, self._connections.grants, request)
+
+    async def AwaitStep(self, request: AwaitStepRequest, context: Context) -> AwaitStepResponse:
+        """See `handlers/await_step.py`."""
+        return await await_step(self._awaiting, request)
 
     async def RenewLease(
         self, request: hot.RenewLeaseRequest, context: Context

@@ -58,10 +58,13 @@ class WakeUps(Component):
         self._sooner = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
-    def committed(self, changes: Sequence[Changes]) -> None:
-        """Note what a transaction wrote; called after its commit (R2)."""
+    def committed(self, changes: Sequence[Changes], left: Sequence[Changes] | None = None) -> None:
+        """Note what a transaction wrote; called after its commit (R2).
+
+        `left` are those whose queued steps are the relay's to send, all if nothing is said.
+        """
         self._tell(RUNS, WATCHERS_SECONDS)
-        if any(one.enqueue or one.freed for one in changes):
+        if any(one.enqueue or one.freed for one in (changes if left is None else left)):
             self._tell(OUTBOX, 0.0)
         if any(one.set_timers for one in changes):
             self._tell(TIMERS, 0.0)

@@ -22,7 +22,7 @@ from perdure_runtime.identity import process_name
 from perdure_worker.coordinator import MAX_ITEMS
 from perdure_worker.egress.addresses import Network
 from perdure_worker.outcome import MAX_OUTPUT_BYTES
-from perdure_worker.pool_plans import MAX_SLOTS, PoolPlan, pool_plans
+from perdure_worker.pool_plans import MAX_SLOTS, PoolPlan, offering, pool_plans
 
 MAX_NAME_CHARACTERS = 200
 MIN_KEY_LENGTH = 16
@@ -78,6 +78,11 @@ class WorkerConfig(
     )
     chain_steps: int = setting(
         64, min=0, unit="steps", help="Most steps of one run taken in a row; 0 takes none."
+    )
+    offers: bool = setting(
+        True,
+        help="Whether a pool that has nothing to do waits at the coordinator for a step, which is "
+        "sooner there than by Redis; of one slot it never does.",
     )
     chain_seconds: float = setting(
         5.0, min=0.0, unit="seconds", help="Longest time in which steps of one run follow in a row."
@@ -159,7 +164,8 @@ class WorkerConfig(
 
     def pool_plans(self) -> list[PoolPlan]:
         """Return the pools that are asked for. Raises ValueError with what is wrong."""
-        return pool_plans(self.pools, self.queues, self.slots)
+        plans = pool_plans(self.pools, self.queues, self.slots)
+        return offering(plans) if self.offers else plans
 
     def problems(self) -> Iterable[FieldViolation]:
         """Refuse queues that are none."""

@@ -39,12 +39,16 @@ from perdure_contracts.internal.v1.effects_pb2 import (
     SettleEffectRequest,
     SettleEffectResult,
 )
+from perdure_contracts.internal.v1.offers_pb2 import AwaitStepRequest
 from perdure_runtime.clock import Clock
 from perdure_runtime.errors import Aborted, DeadlineExceeded, PerdureError, Unavailable
 from perdure_runtime.fail_points import declare
 from perdure_runtime.rpc.client import RpcClient
 
+from perdure_worker.hand_out import HandOut, hand_out
+
 ACQUIRE_LEASE = declare("worker.acquire_lease")
+AWAIT_STEP = declare("worker.await_step")
 RENEW_LEASE = declare("worker.renew_lease")
 REPORT_RESULT = declare("worker.report_result")
 RELEASE_LEASE = declare("worker.release_lease")
@@ -97,6 +101,27 @@ class Coordinator:
     async def acquire(self, items: list[AcquireLeaseItem]) -> list[Answered[AcquireLeaseResult]]:
         """Ask for leases. Raises one of NOT_NOW."""
         return await self._in_parts(self._acquire, items)
+
+    async def await_step(self, lease_id: str, seconds: float) -> HandOut | None:
+        """Wait for a step and return it, leased under this id; None if none came in time.
+
+        Sent once, since a lease id may be used without an answer. Raises PerdureError.
+        """
+        request = AwaitStepRequest(
+            worker=self._worker,
+            queues=self._queues,
+            lease_id=lease_id,
+            wait_ms=round(seconds * 1000),
+        )
+        sent_at = self._clock.monotonic()
+        answer = await self._client.call_once(
+            self._hot.AwaitStep, request, timeout=seconds + CALL_SECONDS, fail_point=AWAIT_STEP
+        )
+        if not answer.HasField("grant"):
+            return None
+        # The coordinator took the time between two moments after this was sent and before the
+        # lease, so the lease is counted from no later than when the database gave it (R7).
+        return hand_out(answer.grant, sent_at + answer.waited_ms / 1000)
 
     async def report(self, items: list[ReportResultItem]) -> list[Answered[ReportResultResult]]:
         """Tell how tries ended. Raises one of NOT_NOW."""

@@ -15,14 +15,21 @@ ONLY_POOL = "all"
 SHARED_OWNER = "shared"
 MAX_SLOTS = 10_000
 
+MAX_OFFERING = 16
+"""Pools of a worker that make offers at most; a stream serves four times as many calls at once."""
+
 
 @dataclass(frozen=True, slots=True)
 class PoolPlan:
-    """How many steps of which queues run at once; no queue is in two pools."""
+    """How many steps of which queues run at once; no queue is in two pools.
+
+    `offers`: while it has nothing to do it waits for steps at the coordinator too.
+    """
 
     name: str
     slots: int
     queues: tuple[Queue, ...]
+    offers: bool = False
 
     def __str__(self) -> str:
         """The form in which it is asked for."""
@@ -66,6 +73,16 @@ def serving(plans: Sequence[PoolPlan], handlers: Mapping[str, Handler]) -> list[
         for plan in plans
     ]
     return [plan for plan in shared if plan.queues]
+
+
+def offering(plans: Sequence[PoolPlan]) -> list[PoolPlan]:
+    """Return the pools with those marked that make offers.
+
+    One with a single slot keeps it for what the streams bring. Offers are calls that wait on the
+    stream which all calls share, so a worker of very many pools makes some only.
+    """
+    able = [plan for plan in plans if plan.slots > 1][:MAX_OFFERING]
+    return [replace(plan, offers=plan in able) for plan in plans]
 
 
 def thread_count(threads: int, plans: Sequence[PoolPlan], handlers: Mapping[str, Handler]) -> int:

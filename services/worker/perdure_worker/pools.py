@@ -19,10 +19,12 @@ from perdure_streams.consumer import Consumer, Entry
 from redis.asyncio import Redis
 
 from perdure_worker.announcements import Announcements
+from perdure_worker.begun import Begun
 from perdure_worker.coordinator import Coordinator
 from perdure_worker.intake import Intake
 from perdure_worker.lanes import Lanes
 from perdure_worker.leases import Renewals
+from perdure_worker.offers import Offers
 from perdure_worker.pool_plans import PoolPlan
 from perdure_worker.reader import Reader
 from perdure_worker.releases import Releases
@@ -62,20 +64,32 @@ class Pool:
         )
         self.slots = Slots(plan.slots)
         self._lanes = Lanes(coordinator, consumer, plan.queues, clock)
+        self._begun = Begun(self.slots)
         self._reader = Reader(
-            consumer, self.slots, self._is_serving, self._take, shared.reclaim_idle, clock
+            consumer,
+            self.slots,
+            self._begun,
+            self._is_serving,
+            self._take,
+            shared.reclaim_idle,
+            clock,
+            leaves_room=plan.offers,
         )
         announcer = Announcer(shared.redis, shared.worker)
         self._announcements = Announcements(announcer, plan, self.slots, clock)
         self.slots.on_change(self._announcements.wake)
         self.slots.on_change(self._reader.wake)
         self._lanes.on_change(self._reader.wake)
-        self._taking = Group((self._lanes, self._announcements, self._reader))
+        offers = Offers(
+            coordinator, self._reader, self.slots, self._begun, self.steps.run_chain, clock
+        )
+        taking = (self._lanes, self._announcements, self._reader)
+        self._taking = Group((*taking, offers) if plan.offers else taking)
 
     @property
     def tasks(self) -> frozenset[asyncio.Task[None]]:
-        """The work on entries that was begun and has not ended."""
-        return self._reader.tasks
+        """The work that was begun and has not ended."""
+        return self._begun.tasks
 
     async def take(self) -> None:
         """Begin to read."""

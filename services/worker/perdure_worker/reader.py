@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 from collections.abc import Awaitable, Callable, Iterable
 
 from perdure_runtime.backoff import Backoff
 from perdure_runtime.clock import Clock
-from perdure_runtime.logs import log
 from perdure_runtime.loop import Loop, LoopSettings, Pass
 from perdure_runtime.tracing import quiet
 from perdure_streams.consumer import Consumer, Entry
 
+from perdure_worker.begun import Begun
 from perdure_worker.slots import Places
 
 BLOCK_MS = 250
@@ -21,10 +19,11 @@ BLOCK_MS = 250
 RECLAIM_SECONDS = 3.0
 """Time between two looks for entries of workers that died."""
 
+QUIET_SECONDS = 0.02
+"""Entries are rare when a read has waited for so long: what stood in a stream comes at once."""
+
 IDLE_SECONDS = 0.5
 """Wait before looking again for a free slot or for a lane; one that comes cuts it short."""
-
-_logger = logging.getLogger(__name__)
 
 _BACKOFF = Backoff(base=0.1, factor=2.0, cap=2.0)
 
@@ -36,27 +35,36 @@ class Reader(Loop):
         self,
         consumer: Consumer,
         slots: Places,
+        begun: Begun,
         is_serving: Callable[[], bool],
         take: Callable[[Entry], Awaitable[None]],
         reclaim_idle: float,
         clock: Clock,
+        *,
+        leaves_room: bool = False,
     ) -> None:
         settings = LoopSettings(interval=IDLE_SECONDS, backoff=_BACKOFF)
         super().__init__("reader", self.read_once, settings, clock=clock)
         self._consumer = consumer
         self._slots = slots
+        self._begun = begun
         self._is_serving = is_serving
         self._take = take
         self._reclaim_idle_ms = round(reclaim_idle * 1000)
         self._time = clock
         self._reclaim_at = clock.monotonic()
         self._draining = False
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._leaves_room = leaves_room
+        self._waiting_since: float | None = None
+        self._waited = False
+        self.asked = 0
+        """How many entries the read in flight may bring."""
 
     @property
-    def tasks(self) -> frozenset[asyncio.Task[None]]:
-        """The work on entries that was begun and has not ended."""
-        return frozenset(self._tasks)
+    def is_quiet(self) -> bool:
+        """Whether entries are rare: the last read waited for its own, or this one does."""
+        since = self._waiting_since
+        return self._waited or (since is not None and self._is_long(since))
 
     def reclaim_soon(self) -> None:
         """Look at once for entries that were given back, as soon as there is room."""
@@ -73,12 +81,32 @@ class Reader(Loop):
         if self._slots.free == 0 or not self._is_serving():
             return Pass()
         with quiet():
-            entries = await self._next_entries(self._slots.free)
+            entries = await self._read(self._room())
         if self._draining:
             await self._consumer.give_back(entries)
             return Pass({"given_back": len(entries)})
         self._begin(entries)
         return Pass({"entries": len(entries)}, more=True)
+
+    def _room(self) -> int:
+        """Return how many entries to ask for; where these are rare half of it is left to others."""
+        free = self._slots.free
+        return max(1, free // 2) if self._leaves_room and self._waited else free
+
+    async def _read(self, room: int) -> list[Entry]:
+        self.asked, self._waiting_since = room, self._time.monotonic()
+        try:
+            entries = await self._next_entries(room)
+            self._waited = self._is_long(self._waiting_since)
+        except BaseException:
+            self._waited = False
+            raise
+        finally:
+            self.asked, self._waiting_since = 0, None
+        return entries
+
+    def _is_long(self, since: float) -> bool:
+        return self._time.monotonic() - since >= QUIET_SECONDS
 
     async def _next_entries(self, room: int) -> list[Entry]:
         now = self._time.monotonic()
@@ -93,18 +121,4 @@ class Reader(Loop):
     def _begin(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
             self._slots.take()
-            task = asyncio.create_task(self._work(entry), name=f"entry {entry.entry_id}")
-            self._tasks.add(task)
-            task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        fault = None if task.cancelled() else task.exception()
-        if fault is not None:
-            log(_logger, "entry.failed", level=logging.ERROR, exc_info=fault)
-
-    async def _work(self, entry: Entry) -> None:
-        try:
-            await self._take(entry)
-        finally:
-            self._slots.give_back()
+            self._begun.begin(self._take(entry), name=f"entry {entry.entry_id}")

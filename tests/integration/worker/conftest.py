@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from perdure_worker import reader
+from perdure_worker import offers, reader
 from perdure_worker.config import WorkerConfig
 from redis.asyncio import Redis
 
@@ -10,12 +10,14 @@ from tests.integration.worker.door_stage import DoorStage
 from tests.integration.worker.fake_engine import FakeEngine, Stage, engine_server
 
 SHORT_BLOCK_MS = 25
+SHORT_WAIT_SECONDS = 0.1
 
 
 @pytest.fixture
 def short_reads(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let a worker end soon: a stop waits for the read in flight."""
+    """Let a worker end soon: a stop waits for the read in flight, and for the offer."""
     monkeypatch.setattr(reader, "BLOCK_MS", SHORT_BLOCK_MS)
+    monkeypatch.setattr(offers, "WAIT_SECONDS", SHORT_WAIT_SECONDS)
 
 
 @pytest.fixture

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -18,10 +19,11 @@ from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_contracts.internal.v1 import effects_pb2 as effects
 from perdure_contracts.internal.v1 import key_service_pb2 as keys
 from perdure_contracts.internal.v1 import key_service_pb2_grpc as keys_grpc
+from perdure_contracts.internal.v1.offers_pb2 import AwaitStepRequest, AwaitStepResponse
 from perdure_runtime.access import Permission
 from perdure_runtime.api_keys import make_key
 from perdure_runtime.clock import SystemClock
-from perdure_runtime.errors import Reason, Unauthenticated
+from perdure_runtime.errors import Reason, Unauthenticated, Unimplemented
 from perdure_runtime.rpc.conversing import Conversing
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
 from perdure_streams.message import Hint, encode
@@ -93,6 +95,10 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         ] = lambda request: connections.OpenConnectionResponse(
             status=connections.OPEN_CONNECTION_STATUS_MISSING
         )
+        self.offers: list[AwaitStepRequest] = []
+        self.waiting: deque[asyncio.Future[AwaitStepResponse]] = deque()
+        self.is_old = False
+        """Whether it knows nothing of offers."""
         self.keys = FakeKeys()
         self.draining = asyncio.Event()
         service = pb.DESCRIPTOR.services_by_name["CoordinatorService"]
@@ -162,6 +168,26 @@ class FakeEngine(pb_grpc.CoordinatorServiceServicer, control_grpc.ControlService
         self.acquire_calls.append(request)
         self._record(self.acquired, request.items)
         return pb.AcquireLeaseResponse(results=map(self.answer_acquire, request.items))
+
+    async def AwaitStep(self, request: AwaitStepRequest, _: Any) -> Any:
+        """Answer with nothing when the time is over, unless `hand` answered before."""
+        self._record(self.offers, [request])
+        if self.is_old:
+            raise Unimplemented("no such method", reason=Reason.METHOD_UNKNOWN)
+        answer: asyncio.Future[AwaitStepResponse] = asyncio.get_running_loop().create_future()
+        self.waiting.append(answer)
+        try:
+            async with asyncio.timeout(request.wait_ms / 1000):
+                return await answer
+        except TimeoutError:
+            return AwaitStepResponse()
+
+    async def hand(self, found: dispatch_pb2.StepGrant, waited_ms: int = 0) -> None:
+        """Answer an offer with a step, as soon as one waits for it."""
+        await self.until(lambda: any(not answer.done() for answer in self.waiting))
+        found.lease.lease_id = self.offers[-1].lease_id
+        answer = next(answer for answer in self.waiting if not answer.done())
+        answer.set_result(AwaitStepResponse(grant=found, waited_ms=waited_ms))
 
     async def RenewLease(self, request: pb.RenewLeaseRequest, _: Any) -> Any:
         self._record(self.renewed, request.leases)

@@ -1,8 +1,17 @@
+from dataclasses import replace
+
 import perdure
 import pytest
 from perdure_runtime.errors import InvalidArgument, Reason
 from perdure_streams.names import Queue
-from perdure_worker.pool_plans import PoolPlan, pool_plans, serving, thread_count
+from perdure_worker.pool_plans import (
+    MAX_OFFERING,
+    PoolPlan,
+    offering,
+    pool_plans,
+    serving,
+    thread_count,
+)
 
 QUICK = PoolPlan("quick", 12, (Queue("io", "shared"), Queue("io", "default")))
 SLOW = PoolPlan("slow", 4, (Queue("slow", "default"),))
@@ -55,6 +64,14 @@ def test_without_handlers_only_shared_queues_are_served() -> None:
     (left,) = serving([QUICK, SLOW], {})
     assert left == PoolPlan("quick", 12, (Queue("io", "shared"),))
     assert serving([QUICK, SLOW], handler(is_async=True)) == [QUICK, SLOW]
+
+
+def test_pools_of_more_than_one_slot_make_offers_but_not_very_many_of_them() -> None:
+    single = PoolPlan("single", 1, (Queue("slow", "shared"),))
+    plans = [single, *(replace(SLOW, name=str(n)) for n in range(MAX_OFFERING + 2))]
+    marked = [plan.offers for plan in offering(plans)]
+    assert marked == [False, *(MAX_OFFERING * [True]), False, False]
+    assert [replace(plan, offers=False) for plan in offering(plans)] == plans
 
 
 def test_there_are_as_many_threads_as_slots_for_handlers_that_need_them() -> None:

@@ -163,6 +163,17 @@ class RpcClient:
             # tenacity costs a tenth of a call, so only a call that failed pays for it.
             return await self._retrying(sending.left(), fail_point)(sending.send_again)
 
+    async def call_once(
+        self,
+        method: grpc.aio.UnaryUnaryMultiCallable[Request, Response],
+        request: Request,
+        *,
+        timeout: float,
+        fail_point: FailPoint,
+    ) -> Response:
+        """Do as `call`, but send it once: a repeat of it would be something else."""
+        return await _Sending(method, request, timeout, fail_point, ()).send()
+
     def _retrying(self, left: float, fail_point: FailPoint) -> AsyncRetrying:
         return AsyncRetrying(
             retry=retry_if_exception_type(Unavailable),

@@ -52,7 +52,8 @@ class Conversing:
     ) -> AsyncIterator[ConverseResponse]:
         """Answer the calls of a stream, each when it is done."""
         answers: Answers = asyncio.Queue()
-        reading = asyncio.create_task(self._read(requests, context, answers))
+        serving = set[asyncio.Task[None]]()
+        reading = asyncio.create_task(self._read(requests, context, answers, serving))
         self._reading.add(reading)
         reading.add_done_callback(self._reading.discard)
         stopping = asyncio.create_task(self._stop_when_draining(reading))
@@ -62,15 +63,20 @@ class Conversing:
         finally:
             stopping.cancel()
             reading.cancel()
+            for task in tuple(serving):
+                task.cancel()  # the stream broke: nobody is left to answer
 
     async def _stop_when_draining(self, reading: asyncio.Task[None]) -> None:
         await self._draining.wait()
         reading.cancel()
 
     async def _read(
-        self, requests: AsyncIterator[ConverseRequest], context: Context, answers: Answers
+        self,
+        requests: AsyncIterator[ConverseRequest],
+        context: Context,
+        answers: Answers,
+        serving: set[asyncio.Task[None]],
     ) -> None:
-        serving = set[asyncio.Task[None]]()
         try:
             async for request in requests:
                 if len(serving) >= MAX_AT_ONCE:

@@ -10,6 +10,7 @@ from perdure_streams.consumer import Consumer, Entry
 from perdure_streams.names import Queue
 from redis.asyncio import Redis
 
+from perdure_worker.begun import Begun
 from perdure_worker.door.waiting import Line, Promise
 from perdure_worker.hand_out import HandOut
 from perdure_worker.intake import Intake
@@ -39,8 +40,9 @@ class ServedQueue:
         self._releases = releases
         self._shards = 0
         self._consumer = Consumer(redis, (), name, clock=clock)
+        self._begun = Begun(self.line)
         self._reader = Reader(
-            self._consumer, self.line, self._is_served, self._take, reclaim_idle, clock
+            self._consumer, self.line, self._begun, self._is_served, self._take, reclaim_idle, clock
         )
         self.line.on_change(self._reader.wake)
 
@@ -59,8 +61,8 @@ class ServedQueue:
         """Read no more, and finish what was read."""
         await self._reader.drain()
         await self._reader.stop()
-        if self._reader.tasks:
-            await asyncio.wait(self._reader.tasks, timeout=STOP_SECONDS)
+        if self._begun.tasks:
+            await asyncio.wait(self._begun.tasks, timeout=STOP_SECONDS)
 
     def _is_served(self) -> bool:
         return self._shards > 0
