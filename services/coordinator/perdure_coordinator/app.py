@@ -59,7 +59,6 @@ from perdure_coordinator.counting import PlainCounts, count
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handing import Handing
-from perdure_coordinator.handlers.await_step import Awaiting
 from perdure_coordinator.handlers.fire_timers import Firing, PutOffs
 from perdure_coordinator.key_servicer import Keys
 from perdure_coordinator.offers import Offers
@@ -199,7 +198,7 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
     credentials = Credentials(spare, keys)
     grants = Grants(committers, credentials)
     offers = Offers()
-    handing = Handing(offers, committers, grants, wake_ups.rows_ready, process.clock)
+    handing = Handing(offers, committers, grants, wake_ups.rows_ready)
     telling = Telling(spare, wake_ups.rows_ready)
     connections = Connections(spare, keys, credentials, grants, telling, wake_ups.rows_ready)
     process.ops.add_check("schema", schema_check(spare))
@@ -221,7 +220,8 @@ async def build(config: CoordinatorConfig, process: Process) -> Service:
                     firing,
                     spare,
                     connections,
-                    Awaiting(offers, process.clock, draining),
+                    offers,
+                    draining,
                 ),
             ),
             CONTROL: partial(

@@ -22,7 +22,6 @@ from perdure_contracts.internal.v1.offers_pb2 import AwaitStepResponse
 from perdure_machine.changes import Changes
 from perdure_machine.view import StepState
 from perdure_runtime import fail_points
-from perdure_runtime.clock import Clock
 from perdure_runtime.errors import PerdureError
 from perdure_runtime.lifecycle import Component
 from perdure_runtime.logs import log_failure
@@ -54,21 +53,25 @@ class Handing(Component):
         committers: Committers,
         grants: Grants,
         not_taken: Callable[[], None],
-        clock: Clock,
     ) -> None:
         super().__init__()
         self._offers = offers
         self._committers = committers
         self._grants = grants
         self._not_taken = not_taken
-        self._clock = clock
         self._under_way: set[asyncio.Task[None]] = set()
 
     async def on_start(self) -> None:
-        """Nothing to do: it begins with a start."""
+        """Take offers from now on; the rest begins with a start."""
+        self._offers.open()
+
+    async def drain(self) -> None:
+        """Let go who waits."""
+        self._offers.close()
 
     async def on_stop(self) -> None:
         """Finish what was begun."""
+        self._offers.close()
         if self._under_way:
             await asyncio.wait(self._under_way)
 
@@ -92,14 +95,14 @@ class Handing(Component):
         return True
 
     async def _hand_out(self, start: Changes, step: StepState, offer: Offer) -> None:
-        waited = self._clock.monotonic() - offer.since
+        waited_ms = int(offer.waited * 1000)
         grant = await self._leased(start, step, offer)
         if grant is None:
             # Whether the lease id was used may be unknown: this offer ends, the next has another.
             self._not_taken()
             offer.give(AwaitStepResponse())
             TAKEN.labels("not_leased").inc()
-        elif offer.give(AwaitStepResponse(grant=grant, waited_ms=int(waited * 1000))):
+        elif offer.give(AwaitStepResponse(grant=grant, waited_ms=waited_ms)):
             TAKEN.labels("granted").inc()
         else:
             TAKEN.labels("gone").inc()

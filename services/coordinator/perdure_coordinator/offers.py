@@ -8,20 +8,28 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from uuid import UUID
 
 from perdure_contracts.internal.v1.offers_pb2 import AwaitStepResponse
+from perdure_runtime.errors import Reason, Unavailable
 
 
 class Offer:
-    """One worker's, under a lease id that it made; `since` is when it came, a monotonic instant."""
+    """One worker's, under a lease id that it made."""
 
-    def __init__(self, worker: str, queues: Sequence[str], lease_id: UUID, since: float) -> None:
+    def __init__(self, worker: str, queues: Sequence[str], lease_id: UUID) -> None:
+        loop = asyncio.get_running_loop()
         self.worker = worker
         self.queues = tuple(queues)
         self.lease_id = lease_id
-        self.since = since
-        self.answer: asyncio.Future[AwaitStepResponse] = asyncio.get_running_loop().create_future()
+        self.answer: asyncio.Future[AwaitStepResponse] = loop.create_future()
+        self._came_at = loop.time()
+
+    @property
+    def waited(self) -> float:
+        """Seconds since it came."""
+        return asyncio.get_running_loop().time() - self._came_at
 
     def give(self, answer: AwaitStepResponse) -> bool:
         """Answer it; return whether there is still somebody who waits for that."""
@@ -36,9 +44,22 @@ class Offers:
 
     def __init__(self) -> None:
         self._waiting: defaultdict[str, dict[Offer, None]] = defaultdict(dict)
+        self._is_open = False
+
+    def open(self) -> None:
+        """Have offers wait from now on."""
+        self._is_open = True
+
+    def close(self) -> None:
+        """Answer all that wait with nothing; none is put any more."""
+        self._is_open = False
+        for offer in tuple(chain.from_iterable(self._waiting.values())):
+            self.end(offer)
 
     def put(self, offer: Offer) -> None:
-        """Let it be taken for a step of any of its queues."""
+        """Let it be taken for a step of any of its queues. Raises Unavailable, DRAINING."""
+        if not self._is_open:
+            raise Unavailable("no offer is waited for any more", reason=Reason.DRAINING)
         for queue in offer.queues:
             self._waiting[queue][offer] = None
 
@@ -48,6 +69,11 @@ class Offers:
         if offer is not None:
             self.withdraw(offer)
         return offer
+
+    def end(self, offer: Offer) -> None:
+        """Answer it with nothing, unless it was taken: then who took it answers."""
+        if self.withdraw(offer):
+            offer.give(AwaitStepResponse())
 
     def withdraw(self, offer: Offer) -> bool:
         """Let it be taken no more; return whether nobody had taken it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -33,7 +34,7 @@ from perdure_coordinator.committers import Committers
 from perdure_coordinator.credentials import Credentials
 from perdure_coordinator.grants import Grants
 from perdure_coordinator.handlers.acquire_lease import acquire_lease
-from perdure_coordinator.handlers.await_step import Awaiting, await_step
+from perdure_coordinator.handlers.await_step import await_step
 from perdure_coordinator.handlers.begin_effect import begin_effect
 from perdure_coordinator.handlers.begin_runs import begin_runs
 from perdure_coordinator.handlers.cancel_run import cancel_run
@@ -61,6 +62,7 @@ from perdure_coordinator.handlers.settle_effect import settle_effect
 from perdure_coordinator.handlers.signal import signal
 from perdure_coordinator.handlers.start_run import start_run
 from perdure_coordinator.handlers.sweep_connections import sweep_connections
+from perdure_coordinator.offers import Offers
 from perdure_coordinator.sealing import Keys
 from perdure_coordinator.signalling import Signals
 from perdure_coordinator.telling import Telling
@@ -92,13 +94,14 @@ class Coordinator(CoordinatorServiceServicer):
         firing: Firing,
         spare: asyncpg.Pool,
         connections: Connections,
-        awaiting: Awaiting,
+        offers: Offers,
+        draining: asyncio.Event,
     ) -> None:
         service = hot.DESCRIPTOR.services_by_name["CoordinatorService"]
-        self._conversing = Conversing(self, service, awaiting.draining)
+        self._conversing = Conversing(self, service, draining)
         self._committers = committers
         self._connections = connections
-        self._awaiting = awaiting
+        self._offers = offers
         self._signals = signals
         self._starts = starts
         self._renewals = renewals
@@ -141,7 +144,7 @@ class Coordinator(CoordinatorServiceServicer):
 
     async def AwaitStep(self, request: AwaitStepRequest, context: Context) -> AwaitStepResponse:
         """See `handlers/await_step.py`."""
-        return await await_step(self._awaiting, request)
+        return await await_step(self._offers, request)
 
     async def RenewLease(
         self, request: hot.RenewLeaseRequest, context: Context

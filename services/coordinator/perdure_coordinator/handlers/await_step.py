@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
 
 from perdure_contracts.internal.v1.offers_pb2 import AwaitStepRequest, AwaitStepResponse
-from perdure_runtime.clock import Clock
-from perdure_runtime.errors import FieldViolation, InvalidArgument, Reason, Unavailable
+from perdure_runtime.errors import FieldViolation, InvalidArgument, Reason
 from perdure_runtime.metrics import gauge
 
 from perdure_coordinator.messages import parse_uuid, parse_worker
@@ -19,41 +17,23 @@ MAX_WAIT_MS = 10_000
 OFFERS = gauge("coordinator_offers", "Offers of workers that are not answered yet.")
 
 
-@dataclass(frozen=True, slots=True)
-class Awaiting:
-    """What the call needs; when `draining` is set nobody waits any more."""
-
-    offers: Offers
-    clock: Clock
-    draining: asyncio.Event
-
-
-async def await_step(awaiting: Awaiting, request: AwaitStepRequest) -> AwaitStepResponse:
+async def await_step(offers: Offers, request: AwaitStepRequest) -> AwaitStepResponse:
     """Wait for a step and answer with it, or with nothing when none came in time."""
-    offer = _offer(request, awaiting.clock.monotonic())
-    if awaiting.draining.is_set():
-        raise Unavailable("the coordinator takes no offers any more", reason=Reason.DRAINING)
-    awaiting.offers.put(offer)
-    ending = asyncio.create_task(awaiting.draining.wait())
+    offer = _offer(request)
+    offers.put(offer)
+    # It may be taken just then: the answer is waited for, but it is taken no more.
+    alarm = asyncio.get_running_loop().call_later(request.wait_ms / 1000, offers.end, offer)
     OFFERS.inc()
     try:
-        await asyncio.wait(
-            (offer.answer, ending),
-            timeout=request.wait_ms / 1000,
-            return_when=asyncio.FIRST_COMPLETED,
-        )
-        if awaiting.offers.withdraw(offer):
-            return AwaitStepResponse()
         return await offer.answer
     finally:
         # Also when the call is cancelled: who has taken the offer then finds that nobody waits.
-        awaiting.offers.withdraw(offer)
-        offer.answer.cancel()
-        ending.cancel()
+        alarm.cancel()
+        offers.withdraw(offer)
         OFFERS.dec()
 
 
-def _offer(request: AwaitStepRequest, now: float) -> Offer:
+def _offer(request: AwaitStepRequest) -> Offer:
     problems = []
     if not 1 <= len(request.queues) <= MAX_QUEUES:
         problems.append(FieldViolation("queues", f"must be 1 to {MAX_QUEUES}"))
@@ -64,4 +44,4 @@ def _offer(request: AwaitStepRequest, now: float) -> Offer:
             "an offer that cannot be kept", reason=Reason.FIELD_INVALID, violations=problems
         )
     worker, lease_id = parse_worker(request.worker), parse_uuid(request.lease_id, "lease_id")
-    return Offer(worker, request.queues, lease_id, now)
+    return Offer(worker, request.queues, lease_id)
