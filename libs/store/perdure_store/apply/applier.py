@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -32,6 +31,7 @@ from perdure_store.apply.batch import (
     RunEvents,
     Skipped,
 )
+from perdure_store.apply.beside import Beside
 from perdure_store.apply.capacity import Acquisition, Asked, CapacityNotTaken, Places
 from perdure_store.apply.catalogue import Catalogue
 from perdure_store.apply.consent import write_subjects
@@ -156,14 +156,17 @@ class Applier:
     ) -> dict[UUID, Plain]:
         if not decided:
             return {}
-        writing = asyncio.create_task(write_plainly(connection, decided, retention=self._retention))
-        try:
-            await asyncio.sleep(0)  # by then the statement is sent
+
+        def remember() -> None:
             for one in decided.values():
                 self._remembered.note(one.run, held_after(one))
             meanwhile(decided)
+
+        beside = Beside(remember)
+        try:
+            written = await write_plainly(connection, decided, retention=self._retention)
         finally:
-            written = await writing
+            beside.end()
         for run_id in decided.keys() - written.keys():
             self._remembered.take(run_id)
         if written:
