@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import lru_cache
 from importlib.metadata import version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Protocol
@@ -23,10 +24,15 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Tracer
 
+    from perdure_runtime.tracing_setup import UnrecordedSpan
+
 Attribute = str | bool | int | float
 
 _UNRECORDED = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][02468ace]")
 """A traceparent whose first hop decided that nobody records the trace: the flags' last bit is 0."""
+
+REMEMBERED_TRACES = 1024
+"""Traces that are looked at once although each step of their runs goes on with them."""
 
 
 class Span(Protocol):
@@ -62,7 +68,10 @@ class Tracing:
     """The tracing of one process; made by `start_tracing`, ended by `stop`."""
 
     def __init__(self, provider: TracerProvider) -> None:
+        from perdure_runtime.tracing_setup import UnrecordedSpan
+
         self.provider = provider
+        self.unrecorded: type[UnrecordedSpan] = UnrecordedSpan
         self.tracer: Tracer = provider.get_tracer("perdure", version("perdure-runtime"))
         self._instrumentors: list[Any] = []
 
@@ -126,10 +135,10 @@ def span(
     """
     if _state.active is None:
         return _NO_SPAN
-    from perdure_runtime.tracing_setup import UnrecordedSpan, open_span
+    if parent is not None and not links and _is_unrecorded(parent):
+        return _state.active.unrecorded(parent)
+    from perdure_runtime.tracing_setup import open_span
 
-    if parent is not None and not links and _UNRECORDED.fullmatch(parent):
-        return UnrecordedSpan(parent)
     return open_span(_state.active.tracer, name, parent, kind, attributes, links)
 
 
@@ -154,7 +163,12 @@ def note_span(
 
 def is_recorded(traceparent: str) -> bool:
     """Tell whether a span that continues there may be recorded; else it may be left out."""
-    return _state.active is not None and not _UNRECORDED.fullmatch(traceparent)
+    return _state.active is not None and not _is_unrecorded(traceparent)
+
+
+@lru_cache(maxsize=REMEMBERED_TRACES)
+def _is_unrecorded(traceparent: str) -> bool:
+    return _UNRECORDED.fullmatch(traceparent) is not None
 
 
 def current_traceparent() -> str:

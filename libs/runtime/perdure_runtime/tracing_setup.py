@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import Token
+from functools import lru_cache
 
 import grpc
 from opentelemetry import trace
@@ -26,7 +27,7 @@ from opentelemetry.trace import Link, SpanKind, TraceState
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from opentelemetry.util.types import Attributes
 
-from perdure_runtime.tracing import Attribute
+from perdure_runtime.tracing import REMEMBERED_TRACES, Attribute
 
 EXPORT_TIMEOUT_SECONDS = 5
 
@@ -161,11 +162,7 @@ class UnrecordedSpan:
 
     def __init__(self, traceparent: str) -> None:
         self.traceparent = traceparent
-        _, trace_id, span_id, flags = traceparent.split("-")
-        parent = trace.SpanContext(
-            int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16))
-        )
-        self._context = trace.set_span_in_context(trace.NonRecordingSpan(parent), _NOTHING)
+        self._context = _unrecorded(traceparent)
         self._token: Token[Context] | None = None
 
     def set(self, name: str, value: Attribute) -> None:
@@ -178,6 +175,15 @@ class UnrecordedSpan:
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         detach(self._token)
+
+
+@lru_cache(maxsize=REMEMBERED_TRACES)
+def _unrecorded(traceparent: str) -> Context:
+    _, trace_id, span_id, flags = traceparent.split("-")
+    parent = trace.SpanContext(
+        int(trace_id, 16), int(span_id, 16), True, trace.TraceFlags(int(flags, 16))
+    )
+    return trace.set_span_in_context(trace.NonRecordingSpan(parent), _NOTHING)
 
 
 class Quiet:
