@@ -158,7 +158,7 @@ class RpcClient:
         allowed = timeout if left is None else min(timeout, left)
         sending = _Sending(method, request, allowed, fail_point, tuple(metadata))
         try:
-            return await sending.send()
+            return await sending.send(allowed)
         except Unavailable:
             # tenacity costs a tenth of a call, so only a call that failed pays for it.
             return await self._retrying(sending.left(), fail_point)(sending.send_again)
@@ -213,32 +213,32 @@ class _Sending(Generic[Request, Response]):
         """Seconds until the deadline."""
         return self._ends_at - asyncio.get_running_loop().time()
 
-    async def send(self) -> Response:
+    async def send(self, left: float) -> Response:
         """Try once with all the time that is left."""
-        left = self.left()
         if left <= 0:
             raise self._failed or DeadlineExceeded(
                 "no time left to send", reason=Reason.DEADLINE_EXCEEDED
             )
         try:
-            return await self._try(left)
+            await self._fail_point.before()
+            answer = await self._method(self._request, timeout=left, metadata=self._metadata)
+            await self._fail_point.after()
         except Unavailable as error:
             self._failed = error
             raise
+        except grpc.aio.AioRpcError as error:
+            known = from_call_error(error)
+            if isinstance(known, Unavailable):
+                self._failed = known
+            raise known from error
+        return answer
 
     async def send_again(self) -> Response:
         """Raise the failure of the first try, so that it is counted and waited for, then send."""
         if self._failed is not None and not self._is_counted:
             self._is_counted = True
             raise self._failed
-        return await self.send()
-
-    async def _try(self, left: float) -> Response:
-        try:
-            async with self._fail_point.around():
-                return await self._method(self._request, timeout=left, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise from_call_error(error) from error
+        return await self.send(self.left())
 
 
 def _count_retry(point: str) -> Callable[[RetryCallState], None]:
