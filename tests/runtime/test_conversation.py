@@ -28,9 +28,10 @@ from perdure_runtime.errors import (
 )
 from perdure_runtime.fail_points import Registry
 from perdure_runtime.rpc import conversation, conversing
-from perdure_runtime.rpc.client import RpcClient, open_client
+from perdure_runtime.rpc.client import RETRIES, RpcClient, open_client
 from perdure_runtime.rpc.conversing import Conversing
 from perdure_runtime.rpc.server import RpcServer, ServerSettings
+from perdure_testkit.waiting import eventually
 
 SERVICE = "perdure.internal.v1.CoordinatorService"
 POINT = Registry().declare("test.call")
@@ -44,6 +45,7 @@ class Service(CoordinatorServiceServicer):
         self.draining = asyncio.Event()
         self.answer: Callable[[pb.RenewLeaseRequest], Awaitable[pb.RenewLeaseResponse]] = repeat
         self.streams = 0
+        self.is_brief = False  # whether a stream ends after its first answer
         self.calls = 0
         self.at_once = self.most_at_once = 0
         self._is_old = is_old
@@ -69,6 +71,8 @@ class Service(CoordinatorServiceServicer):
         self.streams += 1
         async for answer in self._conversing.serve(requests, context):
             yield answer
+            if self.is_brief:
+                return
 
 
 def made(*, is_old: bool = False, breaks: int = 0) -> Service:
@@ -248,6 +252,64 @@ async def test_a_call_without_an_answer_in_time_leaves_its_stream_to_those_that_
     assert service.streams == 2
     release.set()
     assert await patient == 1
+
+
+async def test_a_stream_that_is_old_ends_though_nobody_waits_for_its_last_answer(
+    place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation, "LINE_SECONDS", 0.2)
+    service, begun, release = made(), asyncio.Event(), asyncio.Event()
+
+    async def hang(request: pb.RenewLeaseRequest) -> pb.RenewLeaseResponse:
+        begun.set()
+        await release.wait()
+        return await repeat(request)
+
+    service.answer = hang
+    await place.serve(service)
+    client = place.client()
+    call = asyncio.create_task(renew(client, 1))
+    await begun.wait()
+    service.answer = repeat
+    call.cancel()
+    assert await renew(client, 2) == 2
+    release.set()
+
+    loop = asyncio.get_running_loop()
+    old = loop.time() + 0.5
+    await eventually(lambda: loop.time() > old)
+    assert await renew(client, 3) == 3
+    await eventually(lambda: _lines_read() == 1, what="the old stream's end")
+    assert service.streams == 2
+
+
+async def test_that_a_stream_ended_while_nobody_called_costs_no_call_a_repeat(
+    place: Place,
+) -> None:
+    service = made()
+    service.is_brief = True
+    await place.serve(service)
+    client = place.client()
+    repeats = _repeats()
+    for step in (1, 2, 3):
+        assert await renew(client, step) == step
+        await eventually(lambda: _lines_read() == 0, what="the stream's end")
+    assert (service.calls, service.streams, _repeats()) == (3, 3, repeats)
+
+
+def _lines_read() -> int:
+    """Return how many streams have not ended for the client."""
+    running = (getattr(task.get_coro(), "__qualname__", "") for task in asyncio.all_tasks())
+    return sum(name == "_Line._read" for name in running)
+
+
+def _repeats() -> float:
+    return sum(
+        sample.value
+        for metric in RETRIES.collect()
+        for sample in metric.samples
+        if sample.labels.get("point") == POINT.name and sample.name.endswith("_total")
+    )
 
 
 async def test_a_stream_is_left_for_a_new_one_when_it_is_old(

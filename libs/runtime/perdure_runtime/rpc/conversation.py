@@ -59,6 +59,9 @@ class _Line:
         self.ends_at = ends_at
         self.is_open = True
         self._stream = stream
+        self._loop = asyncio.get_running_loop()
+        self._is_read = asyncio.Event()
+        stream.add_done_callback(lambda _: self._is_read.set())
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[ConverseResponse]] = {}
         self._outgoing: deque[ConverseRequest] = deque()
@@ -70,9 +73,9 @@ class _Line:
         """Return the answer to a call. Raises what ended the stream before it came, TimeoutError
         after `timeout` seconds.
         """
-        number, loop = next(self._ids), asyncio.get_running_loop()
-        answer: asyncio.Future[ConverseResponse] = loop.create_future()
-        alarm = loop.call_later(timeout, _give_up, answer)
+        number = next(self._ids)
+        answer: asyncio.Future[ConverseResponse] = self._loop.create_future()
+        alarm = self._loop.call_later(timeout, _give_up, answer)
         self._waiting[number] = answer
         self._outgoing.append(
             ConverseRequest(
@@ -80,7 +83,8 @@ class _Line:
             )
         )
         if self._writing is None:
-            self._writing = asyncio.create_task(self._write(), context=Context())
+            self._writing = self._loop.create_task(self._write(), context=Context())
+        self._is_read.set()
         try:
             return await answer
         finally:
@@ -91,6 +95,7 @@ class _Line:
     def retire(self) -> None:
         """Take no more calls; the stream ends when those are answered that it has."""
         self.is_open = False
+        self._is_read.set()
         self._hang_up_if_done()
 
     async def close(self) -> None:
@@ -120,9 +125,13 @@ class _Line:
         ended: PerdureError = Unavailable("the stream ended", reason=Reason.PEER_UNAVAILABLE)
         try:
             while isinstance(answer := await self._stream.read(), ConverseResponse):
-                waiting = self._waiting.get(answer.id)
+                waiting = self._waiting.pop(answer.id, None)
                 if waiting is not None and not waiting.done():
                     waiting.set_result(answer)
+                if self.is_open and not self._waiting:
+                    # To ask for a message takes time, which who was answered would wait for.
+                    self._is_read.clear()
+                    await self._is_read.wait()
         except grpc.aio.AioRpcError as error:
             ended = _ended(from_call_error(error))
         except asyncio.CancelledError:
@@ -149,9 +158,10 @@ class Conversation:
         """
         if len(message) > MAX_BYTES:
             raise too_large(method, len(message))
-        if asyncio.get_running_loop().time() < self._refused_until:
+        now = asyncio.get_running_loop().time()
+        if now < self._refused_until:
             return None
-        line = self._current()
+        line = self._current(now)
         try:
             answer = await line.ask(method, message, timeout)
         except TimeoutError as error:
@@ -171,8 +181,7 @@ class Conversation:
         if self._line is not None:
             await self._line.close()
 
-    def _current(self) -> _Line:
-        now = asyncio.get_running_loop().time()
+    def _current(self, now: float) -> _Line:
         line = self._line
         if line is None or not line.is_open or now >= line.ends_at:
             if line is not None:
