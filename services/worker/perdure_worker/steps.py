@@ -8,13 +8,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
 
 from perdure import Cancellation
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
 from perdure_runtime.logs import bound, emit
-from perdure_runtime.metrics import Counter, counter
 
 from perdure_worker.executors.port import Executor
 from perdure_worker.executors.unknown import UnknownKind
@@ -23,13 +21,12 @@ from perdure_worker.leases import Held, Renewals, Stop
 from perdure_worker.outcome import Completed, Dropped, Failed
 from perdure_worker.releases import Releases
 from perdure_worker.reports import Reports
+from perdure_worker.tallies import Tallies
 from perdure_worker.tries import Ending, RunningTry, kind_of, name_of
 
-ATTEMPTS = counter(
-    "worker_attempts_total", "Tries by kind and by how they ended.", ("kind", "outcome")
-)
-
 Executors = Mapping[dispatch_pb2.StepKind.ValueType, Executor]
+
+_UNKNOWN_KIND = UnknownKind()
 
 _logger = logging.getLogger(__name__)
 
@@ -71,6 +68,7 @@ class Steps:
         self._limits = limits
         self._clock = clock
         self._running: set[Held] = set()
+        self._tallies = Tallies()
         self._draining = False
 
     def drain(self) -> None:
@@ -103,19 +101,21 @@ class Steps:
         running = self._begin(hand_out, held)
         try:
             ended = await running.ending()
-            _note(hand_out, ended)
+            self._tallies.note(kind_of(hand_out), name_of(ended), running.seconds)
+            _log(hand_out, ended)
             return await self._conclude(held, ended, self._offer(chain, running))
         finally:
             self._running.discard(held)
             self._renewals.drop(held)
-            await running.gone()
+            if not running.is_gone:
+                await running.gone()
 
     def _may_begin(self, hand_out: HandOut) -> bool:
         left = hand_out.expires_at - self._clock.monotonic()
         return left > self._limits.lease_margin and not self._draining
 
     def _begin(self, hand_out: HandOut, held: Held) -> RunningTry:
-        executor = self._executors.get(hand_out.grant.kind, UnknownKind())
+        executor = self._executors.get(hand_out.grant.kind, _UNKNOWN_KIND)
         return RunningTry(executor, hand_out, held, self._limits.max_output, self._clock)
 
     def _offer(self, chain: _Chain, running: RunningTry) -> str:
@@ -135,13 +135,7 @@ class Steps:
         return await self._reports.report(held, ended, offer)
 
 
-@cache
-def _attempts(kind: str, outcome: str) -> Counter:
-    return ATTEMPTS.labels(kind, outcome)
-
-
-def _note(hand_out: HandOut, ended: Ending) -> None:
-    _attempts(kind_of(hand_out), name_of(ended)).inc()
+def _log(hand_out: HandOut, ended: Ending) -> None:
     level = logging.WARNING if ended is Stop.LOST else logging.DEBUG
     if isinstance(ended, Completed) and not _logger.isEnabledFor(level):
         return

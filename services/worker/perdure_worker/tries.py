@@ -11,12 +11,10 @@ import asyncio
 import logging
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from functools import cache
 
 from perdure_contracts.internal.v1 import dispatch_pb2
 from perdure_runtime.clock import Clock
 from perdure_runtime.logs import log
-from perdure_runtime.metrics import Histogram, histogram
 from perdure_runtime.tracing import Attribute, Span, is_recorded, span
 
 from perdure_worker.executors.port import Executor, TryContext
@@ -35,8 +33,6 @@ from perdure_worker.outcome import (
 
 LAST_WAIT_SECONDS = 0.2
 """How long an executor may take to end when the worker itself is told to end at once."""
-
-SECONDS = histogram("worker_attempt_seconds", "How long tries took.", ("kind",))
 
 KINDS = {
     dispatch_pb2.STEP_KIND_TASK: "task",
@@ -60,7 +56,9 @@ class RunningTry:
         self._held = held
         self._max_output = max_output
         self._clock = clock
-        self._work = asyncio.create_task(self._execute())
+        self.seconds: float | None = None
+        """How long the executor took; None until it has returned."""
+        self._work = asyncio.get_running_loop().create_task(self._execute())
         self._work.add_done_callback(self._look)
 
     @property
@@ -75,9 +73,9 @@ class RunningTry:
             log(_logger, "step.lost", level=logging.WARNING, outside_call="goes on")
             self._held.go_on()
             ended = await self._first_ending()
-        is_reported = self._is_call_reported
+        is_reported = ended is Stop.RELEASED and self._is_call_reported
         self._ask_to_stop()
-        if ended is Stop.RELEASED and is_reported:
+        if is_reported:
             return Failed(
                 ErrorClass.RETRYABLE,
                 "WORKER_STOPPED",
@@ -122,7 +120,7 @@ class RunningTry:
             )
             outcome = await self._executor.run(self._hand_out.grant, context)
             process.set("perdure.outcome", name_of(outcome))
-        _seconds(kind_of(self._hand_out)).observe(self._clock.monotonic() - began)
+        self.seconds = self._clock.monotonic() - began
         return outcome
 
     async def _first_ending(self) -> Ending:
@@ -167,11 +165,6 @@ class RunningTry:
 
     def _effect_if_cut(self) -> Effect:
         return Effect.UNKNOWN if self._hand_out.has_effect else Effect.NONE
-
-
-@cache
-def _seconds(kind: str) -> Histogram:
-    return SECONDS.labels(kind)
 
 
 def process_span(hand_out: HandOut) -> AbstractContextManager[Span]:
