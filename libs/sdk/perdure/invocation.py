@@ -27,6 +27,10 @@ INNERMOST_FRAMES = 8
 RETRYABLE = "retryable"
 ERROR_CLASSES = frozenset({RETRYABLE, "rate_limited", "authorisation", "permanent"})
 
+JSON_SPACE = " \t\n\r"
+
+_DECODER = json.JSONDecoder()
+
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
@@ -95,9 +99,21 @@ def decode_input(data: bytes) -> object:
     Raises HandlerError, INPUT_UNREADABLE, for what Python cannot take.
     """
     try:
-        return json.loads(data) if data else None
+        return _read(data) if data else None
     except (ValueError, RecursionError) as error:
         raise _Unusable("INPUT_UNREADABLE", f"the input cannot be read: {error}") from error
+
+
+def _read(data: bytes) -> object:
+    """Return what `json.loads` does, for most inputs in a fraction of its time: they are UTF-8 and
+    begin with their value.
+    """
+    try:
+        text = data.decode()
+        value, end = _DECODER.raw_decode(text)
+    except ValueError:
+        return json.loads(data)
+    return json.loads(data) if text[end:].strip(JSON_SPACE) else value
 
 
 def encode_output(value: object) -> Returned:

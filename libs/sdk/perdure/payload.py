@@ -7,6 +7,8 @@ import json
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 """Made once: `json.dumps` makes one for each value that is not written in its default form."""
 
+_NULL = b"null"
+
 
 def to_payload(value: object) -> bytes:
     """Return `value` as JSON in UTF-8; integers of any size stay exact.
@@ -15,6 +17,8 @@ def to_payload(value: object) -> bytes:
     """
     if isinstance(value, bytes):
         return value
+    if value is None:
+        return _NULL  # what most handlers return that are there for their effect
     try:
         return _ENCODER.encode(value).encode()
     except UnicodeEncodeError:

@@ -49,6 +49,31 @@ def test_r12_integers_are_exact() -> None:
     assert decode_input(b"18446744073709551617") == 2**64 + 1
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'{"a": [1, "\xc3\xa4"]}',
+        b' {"a": 1}\r\n\t ',
+        b"NaN",
+        b'"\xed\xa0\x80"',
+        b'\xef\xbb\xbf{"a": 1}',
+        '{"a": "\u00e4"}'.encode("utf-16"),
+        '{"a": 1}'.encode("utf-16-le"),
+        "12".encode("utf-32-be"),
+        b"1\x00",
+    ],
+)
+def test_an_input_is_read_as_json_reads_it(data: bytes) -> None:
+    assert repr(decode_input(data)) == repr(json.loads(data))
+
+
+@pytest.mark.parametrize("data", [b"1 2", b"{}x", b"1\xc2\xa0", b"1\x0b", b" "])
+def test_what_json_does_not_read_is_refused(data: bytes) -> None:
+    with pytest.raises(json.JSONDecodeError):
+        json.loads(data)
+    assert isinstance(call(lambda given, ctx: given, data), Failed)
+
+
 @pytest.mark.parametrize("data", [b"1" + b"0" * 5000, b"[" * 100_000, b"\xff"])
 def test_an_input_that_python_cannot_take_is_a_named_failure(data: bytes) -> None:
     outcome = call(lambda given, ctx: given, data)
