@@ -172,7 +172,7 @@ class RpcClient:
         fail_point: FailPoint,
     ) -> Response:
         """Do as `call`, but send it once: a repeat of it would be something else."""
-        return await _Sending(method, request, timeout, fail_point, ()).send()
+        return await _Sending(method, request, timeout, fail_point, ()).send(timeout)
 
     def _retrying(self, left: float, fail_point: FailPoint) -> AsyncRetrying:
         return AsyncRetrying(
