@@ -10,6 +10,12 @@ from perdure_store.ids import id_from_number
 from perdure_store.pool import Connection
 from perdure_store.sql import sql
 
+_PARTS = 4096
+"""Parts of a millisecond that an id tells apart."""
+
+_SMALL_STEP = 1000 * _PARTS
+"""A second: by no more do two answers of one database's clock differ from what lay between them."""
+
 
 class RunIds:
     """Makes ids whose first 48 bits are milliseconds of the database's clock.
@@ -23,6 +29,7 @@ class RunIds:
 
     def __init__(self) -> None:
         self._ahead_ms = 0.0  # database time minus the monotonic clock
+        self._last = 0
 
     async def synchronise(self, connection: Connection) -> None:
         """Ask the database for its time; to be done before the first id is made."""
@@ -34,8 +41,11 @@ class RunIds:
 
     def next(self) -> UUID:
         """Return a new id."""
-        milliseconds = time.monotonic() * 1000 + self._ahead_ms
-        whole, part = int(milliseconds), int(milliseconds % 1.0 * 4096)
+        at = int((time.monotonic() * 1000 + self._ahead_ms) * _PARTS)
+        if 0 <= self._last - at < _SMALL_STEP:
+            at = self._last + 1  # what was learned last set the time back a little
+        self._last = at
+        whole, part = divmod(at, _PARTS)
         value = (whole & 0xFFFFFFFFFFFF) << 80 | 0x7 << 76
         value |= part << 64 | 0b10 << 62 | secrets.randbits(62)
         return id_from_number(value)
